@@ -5,13 +5,35 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["feature_column", "framework", "layers", "rnn", "seq2seq", "training"]
+__all__ = [
+    "crf",
+    "data",
+    "distributions",
+    "feature_column",
+    "framework",
+    "layers",
+    "learn",
+    "lookup",
+    "losses",
+    "metrics",
+    "opt",
+    "rnn",
+    "seq2seq",
+    "slim",
+    "staging",
+    "training",
+    "util",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import one of them when it is asked for."""
-    if name not in __all__:
+    if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        from dtfctl.runtime.api import missing
+
+        raise AttributeError(missing.explain(f"contrib.{name}"))
     return importlib.import_module(f"{__name__}.{name}")
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
+from dtfctl.contrib.arg_scope import add_arg_scope, arg_scope, arg_scoped_arguments, current_arg_scope, has_arg_scope
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
+from dtfctl.runtime.framework.tensor_util import is_tensor
+from dtfctl.runtime.ops.array_ops import placeholder
+from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variable_scope import get_variable
 from dtfctl.runtime.train import init_from_checkpoint
 from dtfctl.runtime.train.checkpoint_utils import list_variables, load_checkpoint, load_variable
+from dtfctl.runtime.train.saver import Saver
 from dtfctl.runtime.train.training_util import (
     assert_global_step,
     create_global_step,
@@ -17,9 +24,18 @@ from dtfctl.runtime.train.training_util import (
 )
 
 __all__ = [
+    "add_arg_scope",
     "add_model_variable",
+    "arg_scope",
+    "arg_scoped_arguments",
     "assert_global_step",
+    "assign_from_checkpoint",
+    "assign_from_checkpoint_fn",
+    "assign_from_values",
+    "assign_from_values_fn",
     "create_global_step",
+    "current_arg_scope",
+    "filter_variables",
     "get_global_step",
     "get_model_variables",
     "get_or_create_global_step",
@@ -29,7 +45,9 @@ __all__ = [
     "get_variables_by_name",
     "get_variables_by_suffix",
     "get_variables_to_restore",
+    "has_arg_scope",
     "init_from_checkpoint",
+    "is_tensor",
     "list_variables",
     "load_checkpoint",
     "load_variable",
@@ -92,6 +110,7 @@ def add_model_variable(var: Any) -> None:
         add_to_collection(GraphKeys.MODEL_VARIABLES, var)
 
 
+@add_arg_scope
 def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Any:
     """`tf.get_variable`, on the device given, and in these collections besides that of all variables."""
     device, collections = options.pop("device", None), options.pop("collections", None)
@@ -101,8 +120,103 @@ def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any =
         return get_variable(name, shape, dtype, initializer, **options)
 
 
+@add_arg_scope
 def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Any:
     """Make a variable that belongs to the model."""
     made = variable(name, shape, dtype, initializer, **options)
     add_model_variable(made)
     return made
+
+
+def filter_variables(
+    var_list: Any, include_patterns: Any = None, exclude_patterns: Any = None, reg_search: bool = True
+) -> list[Any]:
+    """Return the variables whose names have one of some patterns (any when None) and none of others."""
+    has = re.search if reg_search else re.match
+
+    def fits(patterns: Any, name: str) -> bool:
+        return any(has(pattern, name) for pattern in patterns)
+
+    chosen = [v for v in var_list if include_patterns is None or fits(include_patterns, v.op.name)]
+    return [v for v in chosen if not (exclude_patterns and fits(exclude_patterns, v.op.name))]
+
+
+def assign_from_values(var_names_to_values: Any) -> tuple[Any, dict[Any, Any]]:
+    """Make an op, and what to feed it, that gives variables these values by their names."""
+    ops, feed = [], {}
+    for name, value in var_names_to_values.items():
+        var = get_unique_variable(name)
+        start = placeholder(var.dtype.base_dtype, var.shape, name=f"placeholder/{var.op.name}")
+        ops.append(var.assign(start))
+        feed[start] = value.reshape(var.shape.as_list())
+    return group(*ops), feed
+
+
+def assign_from_values_fn(var_names_to_values: Any) -> Callable[[Any], Any]:
+    """Make a function of a session that gives variables these values by their names."""
+    op, feed = assign_from_values(var_names_to_values)
+    return lambda session: session.run(op, feed)
+
+
+def _by_name(var_list: Any) -> dict[str, Any]:
+    return dict(var_list) if isinstance(var_list, dict) else {v.op.name: v for v in var_list}
+
+
+def assign_from_checkpoint(
+    model_path: str, var_list: Any, ignore_missing_vars: bool = False
+) -> tuple[Any, dict[Any, Any]]:
+    """Make an op, and what to feed it, that gives variables their values in a checkpoint.
+
+    Args:
+        model_path: of the checkpoint.
+        var_list: the variables, or by their names in the checkpoint.
+        ignore_missing_vars: leave those alone that it does not have.
+
+    Raises:
+        ValueError: the checkpoint has not one of them, or in another size.
+    """
+    reader, wanted = load_checkpoint(model_path), _by_name(var_list)
+    ops, feed = [], {}
+    for name, found in wanted.items():
+        if not reader.has_tensor(name):
+            if ignore_missing_vars:
+                continue
+            raise ValueError(f"Checkpoint is missing variable [{name}]")
+        value = reader.get_tensor(name)
+        for var in found if isinstance(found, (list, tuple)) else [found]:
+            size = var.shape.num_elements()
+            if size != value.size:
+                raise ValueError(
+                    f"Total size of new array must be unchanged for {name} "
+                    f"lh_shape: [{value.shape}], rh_shape: [{var.shape}]"
+                )
+            start = placeholder(var.dtype.base_dtype, var.shape)
+            ops.append(var.assign(start))
+            feed[start] = value.reshape(var.shape.as_list())
+    return group(*ops), feed
+
+
+def assign_from_checkpoint_fn(
+    model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
+) -> Any:
+    """Make a function of a session that restores variables from a checkpoint.
+
+    Args:
+        model_path: of the checkpoint.
+        var_list: the variables, or by their names in the checkpoint.
+        ignore_missing_vars: leave those alone that it does not have; None is returned where it has none.
+        reshape_variables: restore what has another shape of the same size.
+
+    Raises:
+        ValueError: there is nothing to restore.
+    """
+    wanted = _by_name(var_list)
+    if not wanted:
+        raise ValueError("var_list cannot be empty")
+    if ignore_missing_vars:
+        reader = load_checkpoint(model_path)
+        wanted = {name: v for name, v in wanted.items() if reader.has_tensor(name)}
+        if not wanted:
+            return None
+    saver = Saver(wanted, reshape=reshape_variables)
+    return lambda session: saver.restore(session, model_path)

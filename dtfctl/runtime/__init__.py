@@ -24,6 +24,7 @@ ABOVE = {
     "contrib": "dtfctl.contrib",
     "distributions": "dtfctl.runtime.distributions",
     "estimator": "dtfctl.runtime.estimator",
+    "examples": "dtfctl.contrib.examples",
     "feature_column": "dtfctl.runtime.feature_column",
     "keras": "dtfctl.runtime.keras",
     "test": "dtfctl.runtime.api.test",

@@ -22,10 +22,23 @@ from dtfctl.runtime.estimator.run_config import RunConfig
 from dtfctl.runtime.estimator.spec import EstimatorSpec
 from dtfctl.runtime.estimator.training import EvalSpec, TrainSpec, train_and_evaluate
 from dtfctl.runtime.estimator.warm import WarmStartSettings
+from dtfctl.runtime.train.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
+from dtfctl.runtime.train.hooks.runs import FeedFnHook, FinalOpsHook
+from dtfctl.runtime.train.hooks.stopping import (
+    GlobalStepWaiterHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    StopAtStepHook,
+)
+from dtfctl.runtime.train.hooks.summaries import LoggingTensorHook, ProfilerHook, StepCounterHook, SummarySaverHook
+from dtfctl.runtime.train.hooks.timing import SecondOrStepTimer
+from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 __all__ = [
     "BestExporter",
     "BinaryHead",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
     "DNNClassifier",
     "DNNEstimator",
     "DNNLinearCombinedClassifier",
@@ -36,15 +49,30 @@ __all__ = [
     "EstimatorSpec",
     "EvalSpec",
     "Exporter",
+    "FeedFnHook",
     "FinalExporter",
+    "FinalOpsHook",
+    "GlobalStepWaiterHook",
     "LatestExporter",
     "LinearClassifier",
     "LinearEstimator",
     "LinearRegressor",
+    "LoggingTensorHook",
     "ModeKeys",
     "MultiClassHead",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
+    "ProfilerHook",
     "RegressionHead",
     "RunConfig",
+    "SecondOrStepTimer",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
     "TrainSpec",
     "WarmStartSettings",
     "export",

@@ -35,12 +35,41 @@ _NAMESPACES = (
     "data",
 )
 _RENAMED = {
-    "rnn_cell_impl": "ops.rnn_cell",
-    "rnn_cell": "ops.rnn_cell",
-    "tensor_util": "framework.tensor_util",
+    "core_rnn_cell": "programs.counterparts.rnn_cell_impl",
+    "core_rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
+    "rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
+    "rnn_cell": "programs.counterparts.rnn_cell_impl",
+    "compat": "api.compat",
+    "control_flow_ops": "programs.counterparts.control_flow_ops",
+    "deprecation": "programs.counterparts.deprecation",
+    "device": "framework.device_spec",
+    "errors_impl": "api.errors",
+    "metrics_impl": "api.metrics",
+    "gradients_impl": "framework.gradients",
+    "image_ops": "api.image",
+    "lookup_ops": "api.lookup",
+    "nest": "framework.nest",
+    "random_ops": "api.random",
     "session": "client.session",
+    "sparse_ops": "api.sparse",
+    "string_ops": "api.strings",
+    "summary": "api.summary",
+    "tensor_util": "framework.tensor_util",
+    "test": "api.test",
+    "tf_contextlib": "programs.counterparts.tf_contextlib",
+    "tf_decorator": "programs.counterparts.tf_decorator",
+    "tf_inspect": "programs.counterparts.tf_inspect",
     "tf_logging": "platform.tf_logging",
 }
+# Folders of TensorFlow's own modules: what is below any other name is no module but a name of it.
+_FOLDERS = frozenset(
+    {
+        "client", "core", "data", "datasets", "distributions", "eager", "estimator", "experimental", "framework",
+        "keras", "layers", "learn", "linalg", "lib", "losses", "module", "nets", "ops", "parallel_for", "platform",
+        "profiler", "protobuf", "python", "ragged", "saved_model", "signal", "slim", "structured", "summary", "tools",
+        "tracking", "train", "training", "util", "utils",
+    }
+)  # fmt: skip
 
 
 class Alias(ModuleType):
@@ -64,10 +93,12 @@ class Alias(ModuleType):
                 return getattr(target, name)
             except AttributeError:
                 continue
-        below = _find(f"{self._path}.{name}" if self._path else name)
+        full = f"{self._path}.{name}" if self._path else name
+        # A name that TensorFlow's module would have, and that is not here, is no module.
+        below = None if "python" in words else _find(full)
         if below is not None:
             return importlib.import_module(f"{self.__name__}.{name}")
-        raise AttributeError(missing.explain(f"{self._path}.{name}" if self._path else name))
+        raise AttributeError(missing.explain(full))
 
     def __dir__(self) -> list[str]:
         return sorted({name for target in self._targets for name in dir(target)})
@@ -81,7 +112,7 @@ def _find(path: str) -> list[Any] | None:
         path = path.removeprefix(f"{prefix}.")
     words = path.split(".")
     if words[0] == "contrib":
-        return _module(f"dtfctl.{path}")
+        return _contrib(words)
     if words[0] in ("python", "core"):
         return _internal(words)
     found: Any = tf
@@ -97,9 +128,38 @@ def _module(name: str) -> list[Any] | None:
         return None
 
 
-def _internal(words: list[str]) -> list[Any]:
-    """Return the counterpart of a module of `tensorflow.python`, then the public names."""
+def _contrib(words: list[str]) -> list[Any] | None:
+    """Return the counterpart of a module of `tensorflow.contrib`.
+
+    What is at `contrib.SPACE.python.SOMETHING` there is at `contrib.SPACE`, or in its module of the last name, here.
+    """
+    if "python" not in words:
+        return _module(f"dtfctl.{'.'.join(words)}")
+    if not _is_module(words):
+        return None
+    space = _module(f"dtfctl.{'.'.join(words[: words.index('python')])}")
+    if space is None:
+        return None
+    own = space[0]
+    for word in words[words.index("python") + 1 :]:
+        below = getattr(own, word, None)
+        own = below if isinstance(below, ModuleType) else own
+    same = _module(f"dtfctl.contrib.{words[-1]}") or []
+    return [own, *same, *space, tf.nn, tf.nn.rnn_cell]
+
+
+def _is_module(words: list[str]) -> bool:
+    """Tell whether a path within TensorFlow's own modules can be a module: below a folder."""
+    return words[-1] == "python" or words[-2] in _FOLDERS
+
+
+def _internal(words: list[str]) -> list[Any] | None:
+    """Return the counterpart of a module of `tensorflow.python`, then the public names; None for what is no module."""
     last = words[-1]
+    if len(words) > 1 and not _is_module(words):
+        return None
+    if last.startswith("gen_") and last.endswith("_ops"):
+        return _module("dtfctl.runtime.programs.counterparts.generated")
     own: list[Any] = []
     if len(words) > 2:
         candidates = [_RENAMED[last]] if last in _RENAMED else [f"{package}.{last}" for package in _PACKAGES]

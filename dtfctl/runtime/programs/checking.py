@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import dtfctl.runtime as tf
@@ -106,20 +107,21 @@ def _first_missing(path: str) -> str | None:
             return None
         path = path.removeprefix(f"{prefix}.")
     words = path.split(".") if path else []
-    found: Any = tf
+    holders: list[Any] = [tf]
     for count, word in enumerate(words, 1):
         name = ".".join(words[:count])
-        below = getattr(found, word, None)
-        if below is None:
-            targets = _find(name)
-            below = targets[0] if targets else None
-            if below is None and count > 2 and words[0] in ("python", "core"):
-                targets = _find(".".join(words[: count - 1])) if count > 1 else None
-                below = next((getattr(t, word) for t in targets or () if hasattr(t, word)), None)
-        if below is None:
+        modules = _find(name) if words[0] == "core" or "python" in words[:count] else None
+        if modules is None:
+            holder = next((h for h in holders if hasattr(h, word)), None)
+            if holder is not None:
+                value = getattr(holder, word)
+                if not isinstance(value, ModuleType):
+                    # A class, function or value: what its attributes are is not TensorFlow's namespace any more.
+                    return None
+                modules = [value]
+            else:
+                modules = _find(name)
+        if modules is None:
             return path
-        if not hasattr(below, "__file__"):
-            # A class or function: what its attributes are is not TensorFlow's namespace any more.
-            return None
-        found = below
+        holders = modules
     return None

@@ -60,10 +60,13 @@ def test_a_script_runs_with_its_own_import_line(tmp_path: Path) -> None:
 
 def test_an_import_that_is_not_there_says_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("from tensorflow.examples.tutorials.mnist import input_data\n")
+    script.write_text("from tensorflow.contrib.tensor_forest import forest\n")
     done = run(str(script))
     assert done.returncode == 1
-    assert "tf.examples is not there; use" in done.stderr and "docs/coming-from-tensorflow-1.md" in done.stderr
+    assert (
+        "tf.contrib.tensor_forest is not there; use" in done.stderr
+        and "docs/coming-from-tensorflow-1.md" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,3 +107,88 @@ def test_check_says_it_by_its_exit_code(tmp_path: Path) -> None:
     done = run("--check", str(good), str(bad))
     assert done.returncode == 1
     assert done.stdout.startswith(f"{bad}:3:1: tf.tpu.rewrite is not there; use ")
+
+
+INTERNAL = """
+from tensorflow.python.framework import constant_op, dtypes, errors_impl, function, ops, random_seed
+from tensorflow.python.framework import tensor_shape, tensor_util
+from tensorflow.python.ops import array_ops, check_ops, clip_ops, control_flow_ops, data_flow_ops, gen_array_ops
+from tensorflow.python.ops import gen_math_ops, gen_nn_ops, gradients_impl, init_ops, lookup_ops, math_ops, nn_ops
+from tensorflow.python.ops import nn, partitioned_variables, random_ops, rnn, sparse_ops, state_ops, tensor_array_ops
+from tensorflow.python.ops import variable_scope as vs, variables
+from tensorflow.python.ops.rnn_cell_impl import RNNCell, _Linear
+from tensorflow.python.platform import gfile, test, tf_logging as logging
+from tensorflow.python.training import moving_averages, optimizer, saver, session_run_hook, training_util
+from tensorflow.python.util import deprecation, nest, tf_inspect
+from tensorflow.python.util.deprecation import deprecated
+import numpy as np
+import tensorflow as tf
+
+
+@deprecated("2020-01-01", "use another")
+def twice(x):
+    return math_ops.multiply(x, constant_op.constant(2.0, dtypes.float32))
+
+
+with ops.name_scope("here"):
+    a = array_ops.ones([2, 3], dtypes.float32)
+    product = gen_math_ops.mat_mul(a, array_ops.transpose(a), False, False, name="product")
+    other = gen_math_ops._mat_mul(a, a, transpose_b=True)
+    padded = gen_array_ops.pad(twice(a), [[0, 0], [1, 0]])
+    image, kernel = np.ones([1, 2, 2, 1], np.float32), np.ones([1, 1, 1, 1], np.float32)
+    conv = gen_nn_ops.conv2d(image, kernel, [1, 1, 1, 1], "VALID")
+    held = control_flow_ops.with_dependencies([control_flow_ops.no_op()], a)
+with vs.variable_scope("layer"):
+    line = _Linear([a, a], 4, True)
+    out = line([a, a])
+slope = gradients_impl.gradients(out, [v for v in variables.trainable_variables()])
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    print(session.run(product).tolist(), product.op.name, session.run(other).tolist())
+    print(session.run(padded).tolist(), session.run(conv).shape, session.run(held).shape, session.run(out).shape)
+    print([v.op.name for v in tf.global_variables()], [s.shape.as_list() for s in slope])
+for module, name in ((math_ops, "no_such_name"), (gen_math_ops, "no_such_op")):
+    try:
+        getattr(module, name)
+    except AttributeError as e:
+        print(e)
+try:
+    from tensorflow.python.ops.math_ops import no_such_name
+except ImportError as e:
+    print(e)
+"""
+
+
+def test_imports_from_tensorflows_own_modules(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(INTERNAL)
+    done = run(str(script))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "[[3.0, 3.0], [3.0, 3.0]] here/product [[3.0, 3.0], [3.0, 3.0]]"
+    assert lines[1] == "[[0.0, 2.0, 2.0, 2.0], [0.0, 2.0, 2.0, 2.0]] (1, 2, 2, 1) (2, 3) (2, 4)"
+    assert lines[2] == "['layer/kernel', 'layer/bias'] [[6, 4], [4]]"
+    assert all("no_such" in line for line in lines[3:]) and len(lines) == 6
+    assert [m.name for m in check(INTERNAL, "script.py")] == ["python.ops.math_ops.no_such_name"]
+
+
+def test_a_check_finds_values_that_are_none() -> None:
+    assert check("import tensorflow as tf\nx = y[tf.newaxis]\nz = tf.no_such_thing\n", "x.py")[0].line == 3
+
+
+def test_generated_functions_have_tensorflows_names() -> None:
+    from dtfctl.runtime.programs.counterparts.generated import snake_case
+
+    names = {
+        "MatMul": "mat_mul",
+        "Conv2D": "conv2d",
+        "Conv2DBackpropInput": "conv2d_backprop_input",
+        "MaxPool3DGrad": "max_pool3d_grad",
+        "L2Loss": "l2_loss",
+        "BiasAddV1": "bias_add_v1",
+        "FusedBatchNormV3": "fused_batch_norm_v3",
+        "IFFT2D": "ifft2d",
+        "TopKV2": "top_kv2",
+        "LRN": "lrn",
+    }
+    assert {op: snake_case(op) for op in names} == names

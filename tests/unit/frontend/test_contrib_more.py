@@ -1,0 +1,158 @@
+"""The rest of `dtfctl.contrib`: random fields, words, tables, optimizers, MNIST's files; TensorFlow's paths to it."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dtfctl.runtime as tf
+from dtfctl.contrib import crf, data, distributions, learn, lookup, metrics, opt
+from dtfctl.contrib.examples.tutorials.mnist import input_data
+
+
+def _score(inputs: np.ndarray, tags: tuple[int, ...], transitions: np.ndarray) -> float:
+    own = sum(inputs[i, t] for i, t in enumerate(tags))
+    return float(own + sum(transitions[a, b] for a, b in itertools.pairwise(tags)))
+
+
+def test_a_random_field_equals_the_sum_over_all_sequences() -> None:
+    rng = np.random.RandomState(3)
+    inputs, transitions = rng.randn(3, 4, 3).astype(np.float32), rng.randn(3, 3).astype(np.float32)
+    tags, lengths = rng.randint(0, 3, [3, 4]).astype(np.int32), np.array([4, 2, 1], np.int32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None, None, 3])
+        likelihood, table = crf.crf_log_likelihood(x, tags, lengths, tf.constant(transitions))
+        decoded, best = crf.crf_decode(x, table, lengths)
+        gradient = tf.gradients(likelihood, x)[0]
+        found, paths, scores, slope = session.run([likelihood, decoded, best, gradient], {x: inputs})
+        assert np.isfinite(slope).all() and np.abs(slope[1, 2:]).max() == 0
+        for i, length in enumerate(lengths):
+            every = list(itertools.product(range(3), repeat=int(length)))
+            each = np.array([_score(inputs[i], path, transitions) for path in every])
+            own = _score(inputs[i], tuple(tags[i, :length]), transitions)
+            assert found[i] == pytest.approx(own - np.log(np.exp(each).sum()), abs=1e-4)
+            assert tuple(paths[i, :length]) == every[int(each.argmax())] and not paths[i, length:].any()
+            assert scores[i] == pytest.approx(each.max(), abs=1e-4)
+            offline = crf.viterbi_decode(inputs[i, :length], transitions)
+            assert tuple(offline[0]) == every[int(each.argmax())] and offline[1] == pytest.approx(each.max(), abs=1e-4)
+        allowed = np.zeros([3, 4, 3], bool)
+        np.put_along_axis(allowed, tags[..., None], True, 2)
+        one = crf.crf_multitag_sequence_score(x, allowed, lengths, table)
+        single = crf.crf_sequence_score(x, tags, lengths, table)
+        np.testing.assert_allclose(*session.run([one, single], {x: inputs}), rtol=1e-4, atol=1e-4)
+        crf.crf_log_likelihood(x, tags, lengths)
+        assert [v.op.name for v in tf.global_variables()] == ["transitions"]
+
+
+def test_words_become_numbers_and_are_kept(tmp_path: Path) -> None:
+    processor = learn.preprocessing.VocabularyProcessor(5, min_frequency=1)
+    rows = np.array(list(processor.fit_transform(["the cat sat", "the dog and the cat", "a bird"])))
+    assert rows.tolist() == [[1, 2, 0, 0, 0], [1, 0, 0, 1, 2], [0, 0, 0, 0, 0]]
+    assert len(processor.vocabulary_) == 3 and list(processor.reverse(rows[:1])) == ["the cat <UNK> <UNK> <UNK>"]
+    processor.save(str(tmp_path / "words"))
+    again = learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / "words"))
+    assert [r.tolist() for r in again.transform(["cat the cow"])] == [[2, 1, 0, 0, 0]]
+    (tmp_path / "other").write_bytes(b"\x80\x03ctensorflow")
+    with pytest.raises(ValueError, match="was not written by"):
+        learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / "other"))
+
+
+def test_tables_datasets_metrics_and_distributions() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        words = lookup.index_to_string_table_from_tensor(["x", "y"], default_value="?")
+        batches = tf.data.Dataset.range(5).apply(data.batch_and_drop_remainder(2))
+        following = batches.make_one_shot_iterator().get_next()
+        mean, update = metrics.streaming_accuracy(tf.constant([1, 0]), tf.constant([1, 1]))
+        normal = distributions.MultivariateNormalDiag(tf.zeros([2]), tf.constant([1.0, 2.0]))
+        session.run([tf.tables_initializer(), tf.local_variables_initializer()])
+        assert session.run(words.lookup(tf.constant([1, 7], tf.int64))).tolist() == [b"y", b"?"]
+        assert [session.run(following).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+        assert session.run(update) == 0.5 and session.run(mean) == 0.5
+        density, spread = session.run([normal.log_prob([1.0, 2.0]), normal.entropy()])
+        assert density == pytest.approx(-np.log(2 * np.pi) - np.log(2.0) - 1.0, rel=1e-5)
+        assert spread == pytest.approx(np.log(2 * np.pi) + 1 + np.log(2.0), rel=1e-5)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_optimizers_that_decay_and_that_leave_rows_alone(resource: bool) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        table = tf.get_variable("t", initializer=np.ones([3, 2], np.float32), use_resource=resource)
+        loss = tf.reduce_sum(tf.gather(table, [1, 1]))
+        lazy = opt.LazyAdamOptimizer(0.1).minimize(loss)
+        session.run(tf.global_variables_initializer())
+        session.run(lazy)
+        session.run(lazy)
+        np.testing.assert_allclose(session.run(table), [[1, 1], [0.8, 0.8], [1, 1]], rtol=1e-5)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.get_variable("x", initializer=[2.0], use_resource=resource)
+        y = tf.get_variable("y", initializer=[2.0], use_resource=resource)
+        step = opt.AdamWOptimizer(0.5, learning_rate=0.0).minimize(tf.reduce_sum(x + y), decay_var_list=[x])
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        assert [float(v[0]) for v in session.run([x, y])] == [1.0, 2.0]
+
+
+def _mnist(folder: Path, images: int, tests: int) -> None:
+    for name, count in (("train", images), ("t10k", tests)):
+        pictures = np.arange(count * 784, dtype=np.uint32).astype(np.uint8)
+        head = struct.pack(">IIII", 2051, count, 28, 28)
+        (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + pictures.tobytes()))
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        data = struct.pack(">II", 2049, count) + labels.tobytes()
+        (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(data))
+
+
+def test_digits_are_read_from_files_in_batches(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing is downloaded"):
+        input_data.read_data_sets(str(tmp_path))
+    _mnist(tmp_path, 12, 4)
+    found = tf.examples.tutorials.mnist.input_data.read_data_sets(str(tmp_path), one_hot=True, validation_size=2)
+    assert (found.train.num_examples, found.validation.num_examples, found.test.num_examples) == (10, 2, 4)
+    assert found.test.images.shape == (4, 784) and found.test.images.dtype == np.float32
+    assert found.test.images.max() == 1.0 and found.test.labels.argmax(1).tolist() == [0, 1, 2, 3]
+    seen = [found.train.next_batch(4)[1] for _ in range(5)]
+    assert sorted(np.concatenate(seen).argmax(1).tolist()) == sorted([*range(10)] * 2)
+    assert found.train.epochs_completed == 1
+    plain = input_data.read_data_sets(str(tmp_path), dtype="uint8", reshape=False, validation_size=0)
+    assert plain.train.images.shape == (12, 28, 28, 1) and plain.train.labels.tolist()[:3] == [0, 1, 2]
+    assert plain.train.next_batch(2, shuffle=False)[1].tolist() == [0, 1]
+    with pytest.raises(ValueError, match="a batch of 13"):
+        plain.train.next_batch(13)
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"none of it"))
+    with pytest.raises(ValueError, match="Invalid magic number"):
+        input_data.read_data_sets(str(tmp_path))
+
+
+def test_paths_within_contrib_lead_to_what_is_there(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import tensorflow as tf\n"
+        "import tensorflow.contrib.slim as slim\n"
+        "from tensorflow.contrib.layers.python.layers import utils, initializers\n"
+        "from tensorflow.contrib.rnn.python.ops import core_rnn_cell\n"
+        "from tensorflow.contrib.framework.python.ops import add_arg_scope\n"
+        "from tensorflow.examples.tutorials.mnist import input_data\n"
+        "from tensorflow.contrib.learn.python.learn.datasets.mnist import read_data_sets\n"
+        "from tensorflow.contrib.learn.python import learn\n"
+        "assert utils.smart_cond and initializers.xavier_initializer is tf.contrib.layers.xavier_initializer\n"
+        "assert core_rnn_cell.LSTMCell is tf.nn.rnn_cell.LSTMCell and add_arg_scope is slim.add_arg_scope\n"
+        "assert learn.preprocessing and read_data_sets\n"
+        "assert tf.estimator.SessionRunHook is tf.train.SessionRunHook\n"
+        "assert tf.ones([2])[tf.newaxis].shape.as_list() == [1, 2]\n"
+        "try:\n"
+        "    tf.contrib.boosted_trees\n"
+        "except AttributeError as e:\n"
+        "    print(e)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "dtfctl.run", str(script)], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tf.contrib.boosted_trees is not there; use" in done.stdout
