@@ -16,6 +16,7 @@ from tests.cluster.conftest import kill, pids, spec_of, task, wait_until
 from tests.faults.conftest import Measured
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_mlp.py"
+UNHURRIED = Path(__file__).with_name("unhurried.py")
 pytestmark = pytest.mark.slow
 
 
@@ -27,7 +28,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster
     monkeypatch.setenv("DTFCTL_HOME", str(tmp_path_factory.mktemp("training")))
     cluster = Cluster.up(spec_of(checkpoints=Checkpoints(every=Every(seconds=5.0)))).cluster
     assert cluster is not None
-    job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", "10000000")))
+    job_id = cluster.submit(JobRequest(str(UNHURRIED), (str(EXAMPLE), "--steps", "10000000")))
     wait_until(lambda: step_of(cluster, job_id) > 100, "it trains")
     yield cluster, job_id
     cluster.cancel([job_id], grace_s=1.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,12 +29,24 @@ def classes() -> dict[str, tuple[str, list[str]]]:
         name = str(path.relative_to(ROOT))
         if name in STANDALONE or name.endswith("_pb2.py"):
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found[f"{name}:{node.name}"] = name, [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        for node in class_definitions(ast.parse(path.read_text("utf-8"))):
+            found[f"{name}:{node.name}"] = name, [ast.unparse(base).rpartition(".")[2] for base in node.bases]
     return found
 
 
+def class_definitions(tree: ast.Module) -> Iterator[ast.ClassDef]:
+    """Wherever they stand: expressions hold none, and are most of a tree."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ClassDef):
+            yield node
+        for blocks in ("body", "handlers", "orelse", "finalbody", "cases"):
+            children = getattr(node, blocks, ())
+            waiting += children if isinstance(children, list) else ()
+
+
+@cache
 def exceptions() -> dict[str, set[str]]:
     """Of every exception class: the names of all classes above it."""
     direct: dict[str, set[str]] = {}
