@@ -106,6 +106,29 @@ def test_a_full_disk_under_stdout_is_said_once() -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: no space left on device")
 
 
+INTERRUPTED = """
+import dtfctl.cli.app
+from dtfctl.cli import main
+
+def run(words):
+    try:
+        exec("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)")
+    except KeyboardInterrupt:
+        return 130
+
+dtfctl.cli.app.run = run
+main.main()
+"""
+
+
+def test_the_code_of_an_interrupt_does_not_go_by_what_it_interrupted(tmp_path: Path) -> None:
+    """Python remembers that an `exec` of text was interrupted, and dies of it at its end: dataclasses are made so."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, env=environ, timeout=60)
+    assert done.returncode == 130
+
+
 def test_the_entry_point_imports_nothing_before_it_handles_ctrl_c() -> None:
     code = "import sys; before = set(sys.modules); import dtfctl.cli.main; print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
