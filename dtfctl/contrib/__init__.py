@@ -13,6 +13,7 @@ __all__ = [
     "framework",
     "layers",
     "learn",
+    "legacy_seq2seq",
     "lookup",
     "losses",
     "metrics",
@@ -21,6 +22,7 @@ __all__ = [
     "seq2seq",
     "slim",
     "staging",
+    "tpu",
     "training",
     "util",
 ]

@@ -20,6 +20,12 @@ from dtfctl.runtime.ops.linalg_ops import (
     triangular_solve,
     tridiagonal_matmul,
 )
+from dtfctl.runtime.ops.linear_operators import (
+    LinearOperator,
+    LinearOperatorDiag,
+    LinearOperatorFullMatrix,
+    LinearOperatorLowerTriangular,
+)
 
 det = matrix_determinant
 inv = matrix_inverse

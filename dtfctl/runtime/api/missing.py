@@ -27,7 +27,7 @@ INSTEAD: dict[str, str] = {
     "contrib.summary": "`tf.summary` and `tf.summary.FileWriter`",
     "contrib.tensor_forest": "scikit-learn's random forests",
     "contrib.tfprof": "`tf.RunMetadata` and `tf.train.Timeline`",
-    "contrib.tpu": "`tf.estimator.Estimator` and `RunConfig`: there are no TPUs here",
+    "contrib.tpu": "`contrib.tpu.TPUEstimator` with use_tpu=False: there are no TPUs here",
     "CriticalSection": "`tf.control_dependencies`, or a queue of one element",
     "data": "`tf.data.Dataset` and its iterators",
     "debugging": "`tf.Assert`, `tf.check_numerics` and `tf.Print`",

@@ -13,6 +13,10 @@ def is_nested(value: Any) -> bool:
     return isinstance(value, (list, tuple, Mapping))
 
 
+# What programs of TensorFlow 1 call it, of `tensorflow.python.util.nest`.
+is_sequence = is_nested
+
+
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     """List the leaves, depth first; with `expand_composites` the components of sparse tensors and slices."""
     return list(_leaves(structure, expand_composites))

@@ -64,12 +64,50 @@ _RENAMED = {
 # Folders of TensorFlow's own modules: what is below any other name is no module but a name of it.
 _FOLDERS = frozenset(
     {
-        "client", "core", "data", "datasets", "distributions", "eager", "estimator", "experimental", "framework",
-        "keras", "layers", "learn", "linalg", "lib", "losses", "module", "nets", "ops", "parallel_for", "platform",
-        "profiler", "protobuf", "python", "ragged", "saved_model", "signal", "slim", "structured", "summary", "tools",
-        "tracking", "train", "training", "util", "utils",
+        "autograph",
+        "checkpoint",
+        "client",
+        "core",
+        "data",
+        "datasets",
+        "debug",
+        "distribute",
+        "distributions",
+        "eager",
+        "estimator",
+        "experimental",
+        "feature_column",
+        "framework",
+        "keras",
+        "layers",
+        "learn",
+        "lib",
+        "linalg",
+        "losses",
+        "module",
+        "nets",
+        "ops",
+        "parallel_for",
+        "platform",
+        "profiler",
+        "protobuf",
+        "python",
+        "ragged",
+        "saved_model",
+        "signal",
+        "slim",
+        "structured",
+        "summary",
+        "tools",
+        "tpu",
+        "trackable",
+        "tracking",
+        "train",
+        "training",
+        "util",
+        "utils",
     }
-)  # fmt: skip
+)
 
 
 class Alias(ModuleType):
@@ -156,8 +194,6 @@ def _is_module(words: list[str]) -> bool:
 def _internal(words: list[str]) -> list[Any] | None:
     """Return the counterpart of a module of `tensorflow.python`, then the public names; None for what is no module."""
     last = words[-1]
-    if len(words) > 1 and not _is_module(words):
-        return None
     if last.startswith("gen_") and last.endswith("_ops"):
         return _module("dtfctl.runtime.programs.counterparts.generated")
     own: list[Any] = []
@@ -167,6 +203,9 @@ def _internal(words: list[str]) -> list[Any] | None:
             own = _module(f"dtfctl.runtime.{candidate}") or []
             if own:
                 break
+    # TensorFlow's modules have those that they import, too: `tensorflow.python.ops.rnn.rnn_cell_impl`.
+    if len(words) > 1 and not own and not _is_module(words):
+        return None
     return [*own, tf, *(getattr(tf, n) for n in _NAMESPACES)]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
-from dtfctl.contrib import crf, data, distributions, learn, lookup, metrics, opt
+from dtfctl.contrib import crf, data, distributions, learn, legacy_seq2seq, lookup, metrics, opt
 from dtfctl.contrib.examples.tutorials.mnist import input_data
 
 
@@ -156,3 +156,35 @@ def test_paths_within_contrib_lead_to_what_is_there(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "tf.contrib.boosted_trees is not there; use" in done.stdout
+
+
+def test_sequences_as_lists_are_decoded_and_judged() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids = [tf.constant([0, 1]), tf.constant([2, 1]), tf.constant([1, 1])]
+        cell = tf.nn.rnn_cell.BasicLSTMCell(4)
+        outputs, _ = legacy_seq2seq.embedding_rnn_seq2seq(ids, ids, cell, 3, 5, 2)
+        tied, _ = legacy_seq2seq.tied_rnn_seq2seq(
+            [tf.ones([2, 3])] * 2, [tf.ones([2, 3])] * 3, tf.nn.rnn_cell.GRUCell(4)
+        )
+        fed, _ = legacy_seq2seq.embedding_rnn_decoder(
+            ids, tf.zeros([2, 3]), tf.nn.rnn_cell.GRUCell(3), 3, 3, feed_previous=True
+        )
+        ones = [tf.ones([2])] * 3
+        loss = legacy_seq2seq.sequence_loss(outputs, ids, ones)
+        session.run(tf.global_variables_initializer())
+        assert [t.shape.as_list() for t in (*outputs, *tied, *fed)] == [[2, 5]] * 3 + [[2, 4]] * 3 + [[2, 3]] * 3
+        values, found, table = session.run([outputs, loss, fed])
+        wanted = []
+        for step, labels in zip(values, ([0, 1], [2, 1], [1, 1]), strict=True):
+            odds = np.exp(step) / np.exp(step).sum(1, keepdims=True)
+            wanted.append(-np.log(odds[[0, 1], labels]))
+        assert found == pytest.approx(np.sum(wanted) / 3 / 2, rel=1e-4) and len(table) == 3
+        names = {v.op.name for v in tf.trainable_variables()}
+        assert {
+            "embedding_rnn_seq2seq/rnn/basic_lstm_cell/kernel",
+            "embedding_rnn_seq2seq/embedding_rnn_decoder/embedding",
+            "combined_tied_rnn_seq2seq/tied_rnn_seq2seq/gru_cell/gates/kernel",
+            "embedding_rnn_decoder/rnn_decoder/gru_cell/gates/kernel",
+        } <= names
+        with pytest.raises(ValueError, match="must be the same"):
+            legacy_seq2seq.sequence_loss(outputs, ids[:2], ones)

@@ -116,10 +116,11 @@ from tensorflow.python.ops import array_ops, check_ops, clip_ops, control_flow_o
 from tensorflow.python.ops import gen_math_ops, gen_nn_ops, gradients_impl, init_ops, lookup_ops, math_ops, nn_ops
 from tensorflow.python.ops import nn, partitioned_variables, random_ops, rnn, sparse_ops, state_ops, tensor_array_ops
 from tensorflow.python.ops import variable_scope as vs, variables
+from tensorflow.python.ops.rnn import rnn_cell_impl
 from tensorflow.python.ops.rnn_cell_impl import RNNCell, _Linear
 from tensorflow.python.platform import gfile, test, tf_logging as logging
 from tensorflow.python.training import moving_averages, optimizer, saver, session_run_hook, training_util
-from tensorflow.python.util import deprecation, nest, tf_inspect
+from tensorflow.python.util import deprecation, nest, tf_decorator, tf_inspect
 from tensorflow.python.util.deprecation import deprecated
 import numpy as np
 import tensorflow as tf
@@ -130,6 +131,8 @@ def twice(x):
     return math_ops.multiply(x, constant_op.constant(2.0, dtypes.float32))
 
 
+decorated = tf_decorator.make_decorator(twice, lambda x: x)
+assert rnn_cell_impl.RNNCell is RNNCell and tf_decorator.unwrap(decorated)[1] is twice
 with ops.name_scope("here"):
     a = array_ops.ones([2, 3], dtypes.float32)
     product = gen_math_ops.mat_mul(a, array_ops.transpose(a), False, False, name="product")
