@@ -12,16 +12,20 @@ from weakref import WeakKeyDictionary
 
 from dtfctl.runtime.compression import parse_codec
 from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.base_variable import Variable
 from dtfctl.runtime.ops.init_ops import zeros_initializer
+from dtfctl.runtime.ops.lookup_ops import MutableHashTable
 
 VARIABLE = "DTF_COMPRESSION"
 """The environment variable with the Compression of graphs that set none, as JSON: a cluster file's `compression`."""
+STATES = "transfer_states"
+"""The collection with the TransferState of each variable of the chief's graph whose codec keeps one."""
 _STATELESS = ("bfloat16", "float16", "int8")
 
 
@@ -157,8 +161,9 @@ def compressed_parameter(variable: Any, value: Tensor) -> Tensor:
 def compressed_gradient(variable: Any, gradient: Tensor, optimizer: Any) -> Tensor:
     """Give a gradient that is sent to another task to be applied there the form in which it is sent.
 
-    What a codec keeps from one step to the next is a variable beside who sends. That of worker 0 is a variable of the
-    graph, and in its checkpoints; those of other workers begin again as zeros where these do.
+    What a codec keeps from one step to the next is a variable beside who sends. That of the chief is a variable of the
+    graph, and in its checkpoints; those of other workers get there by way of tables (train/transfer_states.py), and
+    come back with the initializer of tables.
 
     Raises:
         ValueError: momentum is asked of the codec, and the optimizer may have its own.
@@ -184,7 +189,7 @@ def compressed_gradient(variable: Any, gradient: Tensor, optimizer: Any) -> Tens
             )
         size = codec.state_size(variable.shape.known())
         if size:
-            state = [_state_of(variable, size, is_kept=not sender.task)]
+            state = [_state_of(variable, size, f"/job:{sender.job}/task:{sender.task}", _is_chief(sender))]
         with graph.name_scope(f"{variable.op.name}/"):
             sent: Tensor = apply_op(
                 "CompressedTransfer",
@@ -198,10 +203,53 @@ def compressed_gradient(variable: Any, gradient: Tensor, optimizer: Any) -> Tens
     return sent
 
 
-def _state_of(variable: Any, size: int, is_kept: bool) -> Tensor:
+@dataclass(frozen=True)
+class TransferState:
+    """What a codec keeps for one variable beside each worker.
+
+    Attributes:
+        variable: the variable's name; `device`: where it is, and the table with it.
+        size: floats that are kept.
+        worker: whose graph this is, as "/job:worker/task:0".
+    """
+
+    variable: str
+    device: str
+    size: int
+    worker: str
+
+    def table(self) -> MutableHashTable:
+        """Make the table by worker in the default graph; all of that name on that device are the same."""
+        graph = context.get_default_graph()
+        with graph.colocate_with(None, ignore_existing=True), graph.device(None), graph.device(self.device):
+            default = zeros_initializer()([self.size], dtypes.float32)
+            name = f"{self.variable}/Compression_others"
+            return MutableHashTable(dtypes.string, dtypes.float32, default, shared_name=name, name=name)
+
+    def reference(self, worker: str) -> Tensor:
+        """Refer to what a worker keeps, from a graph that has no such variable."""
+        name = f"{self.variable}/Compression"
+        with context.get_default_graph().device(f"{worker}/device:CPU:0"):
+            found: Tensor = apply_op(
+                "VariableV2", shape=[self.size], dtype=dtypes.float32, shared_name=name, name=f"{name}_of_worker"
+            )
+        return found
+
+
+def _is_chief(sender: DeviceSpec) -> bool:
+    """Tell whether who builds the graph is who saves it."""
+    try:
+        has_chief = "chief" in json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    except (ValueError, AttributeError):
+        has_chief = False
+    return not sender.task and (sender.job == "chief" or not has_chief)
+
+
+def _state_of(variable: Any, size: int, worker: str, is_chief: bool) -> Tensor:
     initial = zeros_initializer()
-    collections = [GraphKeys.GLOBAL_VARIABLES] if is_kept else []
-    with context.get_default_graph().name_scope(""):
+    graph = context.get_default_graph()
+    collections = [GraphKeys.GLOBAL_VARIABLES] if is_chief else []
+    with graph.name_scope(""):
         kept = Variable(
             lambda: initial([size], dtypes.float32),
             trainable=False,
@@ -210,5 +258,22 @@ def _state_of(variable: Any, size: int, is_kept: bool) -> Tensor:
             dtype=dtypes.float32,
             use_resource=False,
         )
-    reference: Tensor = kept._as_graph_element()
+        reference: Tensor = kept._as_graph_element()
+        state = TransferState(variable.op.name, variable.device, size, worker)
+        if is_chief:
+            graph.add_to_collection(STATES, state)
+        else:
+            graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, _take_back(state, reference))
     return reference
+
+
+def _take_back(state: TransferState, reference: Tensor) -> Operation:
+    """Have this worker's state, where one was restored, taken out of the table."""
+    table = state.table()
+    me = constant([state.worker], dtypes.string)
+    keys, _ = table.export()
+    values = table.lookup(me)
+    with context.get_default_graph().control_dependencies([keys.op, values.op]):
+        removed = table.remove(me)
+    with context.get_default_graph().control_dependencies([removed]):
+        return make_op("RestoreTransferState", state=reference, worker=me, keys=keys, values=values)

@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
+from dtfctl.runtime.ops.transfer_compression import STATES, TransferState
 from dtfctl.runtime.ops.variable_collections import global_variables
 from dtfctl.runtime.ops.variables import Variable
 
@@ -62,9 +63,25 @@ class _SaveableVariable(SaveableObject):
         )
 
 
+class _SaveableStates(SaveableObject):
+    """What other workers' codecs keep for a variable, by worker."""
+
+    def __init__(self, state: TransferState) -> None:
+        with context.get_default_graph().name_scope(""):
+            self._table = state.table()
+        keys, values = self._table.export()
+        name = f"{state.variable}/Compression_others"
+        super().__init__(self._table, [(keys, "", f"{name}-keys"), (values, "", f"{name}-values")], name)
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
+        with context.get_default_graph().colocate_with(self._table.resource_handle.op):
+            return self._table.import_values(restored_tensors[0], restored_tensors[1])
+
+
 def all_saveable() -> list[Any]:
     graph = context.get_default_graph()
-    return [*global_variables(), *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)]
+    states = [_SaveableStates(state) for state in graph.get_collection(STATES)]
+    return [*global_variables(), *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS), *states]
 
 
 def saveables_of(variables: Any) -> list[SaveableObject]:

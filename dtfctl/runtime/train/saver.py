@@ -25,7 +25,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
-from dtfctl.runtime.train import checkpoint_management as checkpoints
+from dtfctl.runtime.train import checkpoint_management as checkpoints, transfer_states
 from dtfctl.runtime.train.meta_graph import export_meta_graph
 from dtfctl.runtime.train.saveables import SaveableObject, all_saveable, saveables_of
 
@@ -239,7 +239,11 @@ class Saver:
         definition = self._built
 
         def run() -> Any:
-            return sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
+            parked = transfer_states.park(sess)
+            try:
+                return sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
+            finally:
+                transfer_states.clear(sess, parked)
 
         return self._save_by(
             run, sess, save_path, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state
@@ -298,7 +302,11 @@ class Saver:
         ops = self._save_ops(sess.graph)
         definition = self._built
         prefix = self._prefix(save_path, global_step)
-        sess.run(ops, {definition.filename_tensor_name: SNAPSHOT + prefix})
+        parked = transfer_states.park(sess)
+        try:
+            sess.run(ops, {definition.filename_tensor_name: SNAPSHOT + prefix})
+        finally:
+            transfer_states.clear(sess, parked)
         # The ops have their tensors; the variables are not to be read, and held, again.
         unread = {t: np.zeros(0, t.dtype.base_dtype.np) for op in ops for t in op.inputs[3:]}
         filename = sess.graph.get_tensor_by_name(definition.filename_tensor_name)

@@ -213,6 +213,61 @@ def test_what_was_not_sent_is_in_the_checkpoint_of_the_chief(cluster: InProcessC
             assert np.array_equal(session.run(kept), then)
 
 
+def test_beside_a_chief_worker_0_is_one_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"chief": ["a:1"], "worker": ["b:1"]}}))
+    for worker, kept in ((WORKER, []), ("/job:chief/task:0", ["weights/Compression"])):
+        with tf.Graph().as_default():
+            tf.train.compress_transfers("onebit")
+            regression(worker)
+            assert [v.op.name for v in tf.global_variables() if "Compression" in v.name] == kept
+
+
+def test_what_other_workers_have_not_sent_is_in_the_chiefs_checkpoint_and_given_back_once(
+    cluster: InProcessCluster, tmp_path: Path
+) -> None:
+    xs, ys = data()
+
+    def graph_of(worker: str) -> tuple[Any, ...]:
+        tf.train.compress_transfers("topk:ratio=0.01", always=True)
+        found = regression(worker)
+        kept = tf.get_default_graph().get_tensor_by_name("weights/Compression:0")
+        return *found, kept, tf.tables_initializer()
+
+    def state_of_other(kept: Any, take_back: Any) -> Any:
+        with tf.Session(cluster.target("worker", 1)) as session:
+            session.run(take_back)
+            return session.run(kept)
+
+    with tf.Graph().as_default() as chiefs:
+        graph_of(WORKER)
+        saver = tf.train.Saver()
+        chief = tf.Session(cluster.target("worker", 0))
+        chief.run(tf.global_variables_initializer())
+        chiefs.finalize()
+    with tf.Graph().as_default() as others:
+        _, x, y, _, train, kept, take_back = graph_of(OTHER)
+        with tf.Session(cluster.target("worker", 1)) as session:
+            session.run(train, {x: xs, y: ys})
+            then = session.run(kept)
+        path = saver.save(chief, str(tmp_path / "model"))
+        # It is only on its way: nothing is left where it would be given back later.
+        with tf.Session(cluster.target("worker", 1)) as session:
+            session.run(train, {x: xs, y: ys})
+            later = session.run(kept)
+        assert np.array_equal(state_of_other(kept, take_back), later)
+    assert np.count_nonzero(then) == 6400 - 64 and not np.array_equal(then, later)
+    chief.close()
+    tf.Session.reset(cluster.target("worker", 0))
+    with tf.Session(cluster.target("worker", 0), graph=chiefs) as chief:
+        saver.restore(chief, path)
+        with others.as_default():
+            assert np.array_equal(state_of_other(kept, take_back), then)
+            with tf.Session(cluster.target("worker", 1)) as session:
+                session.run(train, {x: xs, y: ys})
+                later = session.run(kept)
+            assert np.array_equal(state_of_other(kept, take_back), later), "it is given back once"
+
+
 def test_other_workers_begin_without_anybody_initializing_theirs(cluster: InProcessCluster) -> None:
     xs, ys = data()
     for index, worker in enumerate((WORKER, OTHER)):

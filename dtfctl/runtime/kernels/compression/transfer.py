@@ -86,3 +86,15 @@ def decode_tensor(k: KernelBuild) -> Kernel:
         return value
 
     return kernel
+
+
+@register_kernel("RestoreTransferState")
+def restore_transfer_state(k: KernelBuild) -> Kernel:
+    """Give a worker back what its codec kept, where the table has it: its name is among the keys."""
+
+    def kernel(state: Variable, worker: Any, keys: Any, values: Any) -> None:
+        if worker[0] in keys:
+            with state.lock:
+                state.assign(np.array(values[0]))
+
+    return kernel

@@ -22,3 +22,7 @@ define.op(
     f'DecodeTensor(encoded: uint8) -> (value: float); {_CODEC}; peer: string = ""',
     shape=lambda op: [op.get_attr("shape")],
 )
+define.op(
+    "RestoreTransferState(state: ref(float), worker: string, keys: string, values: float) -> (); "
+    "!stateful; !uninitialized_input"
+)
