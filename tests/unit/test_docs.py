@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,46 @@ def test_pages_about_mechanisms_are_all_in_their_index() -> None:
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= named
 
 
-@pytest.mark.parametrize("page", [ROOT / "docs" / "architecture.md", *INTERNALS], ids=name_of)
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    files = {f"/{file.relative_to(ROOT)}" for part in ("dtfctl", "tests") for file in (ROOT / part).rglob("*.py")}
-    named = set(re.findall(r"`([\w/]+\.py)`", page.read_text()))
-    assert not {name for name in named if not any(file.endswith(f"/{name}") for file in files)}
+SOURCES = ("dtfctl", "tests", "tools", "benchmarks", "examples")
+FILE = re.compile(r"(?<![\w/.*-])\w[\w/]*\.py\b")
+FOLDER = re.compile(r"`([\w/]+/)`")
+SCRIPTS = {"job.py", "train.py", "script.py", "ddp.py", "tf1_script.py", "x.py"}
+"""What examples call the script of a program."""
+
+
+def missing_from(text: str) -> set[str]:
+    """Return the files of this repository that a text names, in words and pictures, and that are not there."""
+    return {name for name in FILE.findall(text) if name not in SCRIPTS and f"/{name}" not in endings()}
+
+
+@cache
+def endings() -> set[str]:
+    """Every way to name a file or folder of the sources: `/queue.py`, `/kernels/queue.py` and so on."""
+    found = set()
+    for part in SOURCES:
+        for path in [ROOT / part, *(ROOT / part).rglob("*")]:
+            if path.suffix == ".py" or path.is_dir():
+                names = path.relative_to(ROOT).parts
+                end = "/" if path.is_dir() else ""
+                found |= {f"/{'/'.join(names[i:])}{end}" for i in range(len(names))}
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "docs" / "architecture.md", ROOT / "docs" / "custom-ops.md", *INTERNALS], ids=name_of
+)
+def test_files_and_folders_that_a_page_names_are_there(page: Path) -> None:
+    assert not missing_from(page.read_text())
+    assert not {name for name in FOLDER.findall(page.read_text()) if f"/{name}" not in endings()}
+
+
+def test_files_that_comments_and_docstrings_name_are_there() -> None:
+    found = {name_of(file): missing_from(file.read_text()) for file in (ROOT / "dtfctl").rglob("*.py")}
+    assert not {name: missing for name, missing in found.items() if missing}
+
+
+def test_a_file_that_is_not_there_is_found() -> None:
+    assert missing_from("`kernels/quantum.py`, see ops/layers.py of job.py; `*_pb2.py`") == {"kernels/quantum.py"}
 
 
 def specs() -> list[tuple[str, str]]:

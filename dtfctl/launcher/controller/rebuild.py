@@ -1,6 +1,6 @@
 """A controller whose database is lost or damaged makes it anew from what the hosts keep.
 
-Every agent has a copy of what is wanted (`copies.py`), the orders it was given and the records of its processes. The
+Every agent has a copy of what is wanted (`hosts/state_copies.py`), the orders it was given and the records of its processes. The
 newest copy counts; where tasks run and with which incarnation, the hosts themselves know better. The damaged file is
 kept among the logs. Nothing is begun anew before at least one host was asked: a cluster of which nothing is known may
 run.
@@ -322,7 +322,7 @@ def _settled(paths: ClusterPaths, job: JobRecord, scripts: dict[str, bytes]) -> 
     if job.id in scripts and not script.exists():
         private_folder(script.parent)
         write_whole(script, scripts[job.id], 0o700)
-    # One that runs has its script on its hosts; what else was sent for jobs hosts have (`jobs/files.py`).
+    # One that runs has its script on its hosts; what else was sent for jobs hosts have (`workloads/job_files.py`).
     if not job.placed and not script.exists():
         reason = "its script was lost with the controller's files; submit it again"
         return replace(job, state="failed", exit_code=1, reason=reason, ended=time.time())

@@ -39,7 +39,7 @@ class RenewRequest:
 
 @value
 class KeepRequest:
-    """What a controller that has lost its database begins again with (`controller/copies.py`)."""
+    """What a controller that has lost its database begins again with (`controller/hosts/state_copies.py`)."""
 
     epoch: int
     revision: int

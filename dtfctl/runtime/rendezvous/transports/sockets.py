@@ -2,7 +2,7 @@
 
 Whoever sends writes to the socket itself; what the socket does not take is written by the reactor when there is space.
 What arrives is read by the reactor's leader, long payloads straight into the array they become. Over a unix socket long
-tensors may be left in shared memory instead (arena.py), and only say where.
+tensors may be left in shared memory instead (memory/link_memory.py), and only say where.
 """
 
 from __future__ import annotations
