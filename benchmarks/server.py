@@ -31,7 +31,6 @@ def serve_with_certificates(addresses: dict[str, list[str]], job: str, index: in
             listen=addresses[job][index],
             socket_path=state / "task.sock",
             tls=TlsFiles(files.ca, files.cert, files.key),
-            state_dir=state,
         )
     )
     server.start()

@@ -197,7 +197,6 @@ def main() -> int:
             listen=config.listen,
             socket_path=config.socket_path,
             tls=None if tls is None else TlsFiles(tls.ca, tls.cert, tls.key),
-            state_dir=config.state_folder,
             transport=config.transport,
             encrypt=config.encrypt,
         )

@@ -40,7 +40,6 @@ class InProcessCluster:
                 listen=self.cluster[job][index],
                 socket_path=None,
                 tls=None,
-                state_dir=self._folder,
                 **self._options,
             )
         )

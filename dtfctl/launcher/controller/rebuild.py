@@ -1,9 +1,9 @@
 """A controller whose database is lost or damaged makes it anew from what the hosts keep.
 
-Every agent has a copy of what is wanted (`hosts/state_copies.py`), the orders it was given and the records of its processes. The
-newest copy counts; where tasks run and with which incarnation, the hosts themselves know better. The damaged file is
-kept among the logs. Nothing is begun anew before at least one host was asked: a cluster of which nothing is known may
-run.
+Every agent has a copy of what is wanted (`hosts/state_copies.py`), the orders it was given and the records of its
+processes. The newest copy counts; where tasks run and with which incarnation, the hosts themselves know better. The
+damaged file is kept among the logs. Nothing is begun anew before at least one host was asked: a cluster of which
+nothing is known may run.
 """
 
 from __future__ import annotations

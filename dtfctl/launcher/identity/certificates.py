@@ -1,8 +1,8 @@
 """A certificate authority for each cluster, and one certificate for each process.
 
-A certificate's common name is `ROLE` or `ROLE:NAME`; the role decides what its holder may ask for (`rpc/method.py`), the name
-which host's agent or which task it is. A certificate begins with a line that says when it ends, so that whoever looks
-at the clock need not parse it.
+A certificate's common name is `ROLE` or `ROLE:NAME`; the role decides what its holder may ask for (`rpc/method.py`),
+the name which host's agent or which task it is. A certificate begins with a line that says when it ends, so that
+whoever looks at the clock need not parse it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import config_pb2
-from dtfctl.runtime.compiler.devices import DeviceSet, task_of
+from dtfctl.runtime.compiler.devices import DeviceSet
 from dtfctl.runtime.compiler.expand import expand
 from dtfctl.runtime.compiler.optimize import Rewrites, optimize
 from dtfctl.runtime.compiler.partition import split_by_task
@@ -56,11 +56,9 @@ class CompiledGraph:
 
     Attributes:
         partitions: the part of each task, with ranks; tasks without nodes have none.
-        client_task: the master's: where all feeds arrive and all fetches leave, unless they do so everywhere.
     """
 
     partitions: dict[str, NodeGraph]
-    client_task: str
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
@@ -123,4 +121,4 @@ def compile_step(
         optimize(step, [parse_tensor(t)[0] for t in targets], Rewrites.from_options(options.graph_options))
         bfloat16 = options.graph_options.enable_bfloat16_sendrecv
         partitions = split_by_task(step, devices.incarnations(), bfloat16=bfloat16, is_far=is_far)
-    return CompiledGraph(partitions, task_of(client.name), tuple(feeds), tuple(fetches), tuple(targets))
+    return CompiledGraph(partitions, tuple(feeds), tuple(fetches), tuple(targets))

@@ -35,7 +35,6 @@ class CompiledStep:
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     feed_types: dict[str, DType]
-    fetch_types: dict[str, DType]
     local: Partition | None
     parts: Parts
     remote: dict[str, RemotePart]

@@ -71,7 +71,6 @@ class TaskServerConfig:
             port 0 takes a free one (`TaskServer.port` tells it).
         socket_path: unix socket for clients on this host; made 0600, removed at stop.
         tls: None only for loopback use.
-        state_dir: where the task may keep files.
         peer_timeout_s: how long a new session waits for peers that do not answer before it fails, naming them.
         device_count: virtual CPU devices of this task.
         default_session_config: what sessions' own ConfigProto is merged into.
@@ -87,7 +86,6 @@ class TaskServerConfig:
     listen: str
     socket_path: Path | None
     tls: TlsFiles | None
-    state_dir: Path
     peer_timeout_s: float = 30.0
     device_count: int = 1
     transport: str = "auto"

@@ -107,12 +107,10 @@ class Signatures:
         if errors:
             self._deregister(local, remote)
             raise errors[0]
-        types = {name: self._graph.tensor_type(name) for name in (*feeds, *fetches)}
         return CompiledStep(
             feeds,
             fetches,
-            {f: t for f in feeds if (t := types[f]) is not None},
-            {f: t for f in fetches if (t := types[f]) is not None},
+            {f: t for f in feeds if (t := self._graph.tensor_type(f)) is not None},
             local,
             Parts([task.task for task, _ in remote] + [self._local.task] * (local is not None), quiet),
             {task.task: RemotePart.of(task, handle) for task, handle in remote},

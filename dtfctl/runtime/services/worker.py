@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+import dtfctl.runtime.kernels.control.tensor_list  # noqa: F401  Lists may arrive before a kernel here has made one.
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
@@ -25,7 +26,6 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
-from dtfctl.runtime.kernels.control.tensor_list import TensorList
 from dtfctl.runtime.memory import kept_memory, shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message
 from dtfctl.runtime.rendezvous.routing import Routes, task_of_device
@@ -37,8 +37,6 @@ from dtfctl.runtime.steps.threads import submit
 from dtfctl.runtime.steps.worker_session import Partition, WorkerSession
 
 log = logging.getLogger(__name__)
-# What may arrive from other tasks must be decodable before a kernel here has dealt with it.
-DECODABLE = (TensorList.variant_name,)
 # Ids of ended steps are remembered so that tensors still on their way to them find no home; those of jobs likewise.
 _REMEMBERED = 4096
 # A step nobody started here within this time of its first tensor is forgotten.

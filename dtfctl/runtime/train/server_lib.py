@@ -7,11 +7,9 @@ import ipaddress
 import json
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from dtfctl.protocol import config_pb2
@@ -173,7 +171,6 @@ class Server:
                     listen=f"{_bind_host(host)}:{port}",
                     socket_path=None,
                     tls=None,
-                    state_dir=Path(tempfile.gettempdir()),
                     device_count=max(defaults.device_count.get("CPU", 1), 1),
                     default_session_config=defaults,
                 )

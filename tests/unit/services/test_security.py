@@ -47,7 +47,6 @@ def make_server(
             listen=cluster[job][0],
             socket_path=folder / f"{job}.sock",
             tls=TlsFiles(files.ca, files.cert, files.key),
-            state_dir=folder,
             peer_timeout_s=peer_timeout_s,
         )
     )

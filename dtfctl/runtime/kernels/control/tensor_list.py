@@ -28,7 +28,6 @@ class TensorList:
     """
 
     __slots__ = ("element_dtype", "element_shape", "items", "max_num_elements")
-    variant_name = TENSOR_LIST
 
     def __init__(
         self,
