@@ -9,6 +9,7 @@ from typing import Any
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_codec import object_scalar
+from dtfctl.runtime.kernels.arguments import text_of
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import handle_scalar
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
@@ -64,8 +65,7 @@ def get_session_handle(k: KernelBuild) -> Kernel:
 def _handle(value: Any, shown: str) -> str:
     if value.shape != ():
         raise InvalidArgumentError(f"{shown} must be scalar")
-    handle: str = value.reshape(-1)[0].decode()
-    return handle
+    return text_of(value)
 
 
 @register_kernel("GetSessionTensor", step=True, devices=CPU_GPU, host_inputs=("handle",))

@@ -14,6 +14,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.local_path import local_path
+from dtfctl.runtime.kernels.arguments import text_of
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import ResourceKernel, handle_scalar, lookup, shape_text, type_text
 from dtfctl.runtime.kernels.data_flow.table import DenseHashTable, HashTable, LookupTable, MutableHashTable
@@ -221,7 +222,7 @@ def initialize_table_from_text_file(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"filename should be a single string, but got {shape_text(filename.shape)}",
             )
-        path = filename.reshape(-1)[0].decode()
+        path = text_of(filename)
         if not path:
             raise InvalidArgumentError("filename cannot be empty.")
         _check_column("Key", "key", key_index, table.key_dtype)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
 from dtfctl.runtime.framework.tensor_codec import object_scalar
+from dtfctl.runtime.kernels.arguments import text_of
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import lookup
 from dtfctl.runtime.kernels.data_flow.table import HashTable, LookupTable
@@ -71,7 +72,7 @@ def dataset_to_tfrecord(k: KernelBuild) -> Kernel:
         iteration = new_pass(dataset_of(dataset), step)
         try:
             records = (element[0].reshape(-1)[0] for element in drain(dataset_of(dataset), iteration))
-            write_tfrecords(filename.reshape(-1)[0].decode(), records, compression.reshape(-1)[0].decode())
+            write_tfrecords(text_of(filename), records, text_of(compression))
         finally:
             iteration.close()
 

@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError,
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_array, object_scalar
 from dtfctl.runtime.kernels.admission import gathered
+from dtfctl.runtime.kernels.arguments import text_of
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 from dtfctl.runtime.kernels.io.records import matching_files
 from dtfctl.runtime.kernels.pieces import BYTES, each, joined, look
@@ -176,8 +177,7 @@ def decode_json_example(k: KernelBuild) -> Kernel:
 def _path(value: Any, what: str) -> str:
     if value.shape != ():
         raise InvalidArgumentError(f"{what} must be scalar, but had shape: {shape_text(value.shape)}")
-    path: str = value.reshape(-1)[0].decode()
-    return path
+    return text_of(value)
 
 
 @register_kernel("ReadFile", blocking=True)

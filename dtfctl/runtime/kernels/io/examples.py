@@ -13,6 +13,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.arguments import texts_of
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 from dtfctl.runtime.kernels.pieces import array_of, each
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -163,10 +164,6 @@ def _dense(d: Dense, rows: Sequence[Any], names: Sequence[str]) -> Any:
     return pack(flat, d.dtype, (len(rows), longest, *d.row))
 
 
-def _texts(value: Any) -> list[str]:
-    return [v.decode() for v in value.reshape(-1).tolist()]
-
-
 def dense_features(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> list[Dense]:
     """Describe the dense features of a node, from its attributes and default values.
 
@@ -203,7 +200,7 @@ def _run_batch(serialized: Any, names: Any, wanted: Wanted) -> list[Any]:
             f"Expected len(names) == len(serialized), but got: {names.size} vs. {serialized.size}",
         )
     if serialized.ndim == 1:
-        return parse_rows(serialized, wanted, _texts(names))
+        return parse_rows(serialized, wanted, texts_of(names))
     if serialized.ndim != 0:
         raise InvalidArgumentError(f"Expected serialized to be a scalar or vector, got: {shape_text(serialized.shape)}")
     return single(serialized.reshape(-1)[0], wanted)
@@ -245,8 +242,8 @@ def parse_example(k: KernelBuild) -> Kernel:
     sparse_count, dense_count, types = k.attr("Nsparse"), k.attr("Ndense"), k.attr("sparse_types")
 
     def run(serialized: Any, names: Any, *rest: Any) -> list[Any]:
-        sparse_keys = [_texts(v)[0] for v in rest[:sparse_count]]
-        dense_keys = [_texts(v)[0] for v in rest[sparse_count : sparse_count + dense_count]]
+        sparse_keys = [texts_of(v)[0] for v in rest[:sparse_count]]
+        dense_keys = [texts_of(v)[0] for v in rest[sparse_count : sparse_count + dense_count]]
         defaults = rest[sparse_count + dense_count :]
         sparse = [Sparse(key, t) for key, t in zip(sparse_keys, types, strict=True)]
         return _run_batch(serialized, names, Wanted(sparse, dense_features(dense_keys, k, defaults)))
@@ -261,9 +258,9 @@ def parse_example_v2(k: KernelBuild) -> Kernel:
 
     def run(serialized: Any, names: Any, sparse: Any, dense: Any, ragged: Any, *defaults: Any) -> list[Any]:
         wanted = Wanted(
-            [Sparse(key, t) for key, t in zip(_texts(sparse), types, strict=True)],
-            dense_features(_texts(dense), k, defaults),
-            [Ragged(key, v, s) for key, v, s in zip(_texts(ragged), ragged_types, split_types, strict=True)],
+            [Sparse(key, t) for key, t in zip(texts_of(sparse), types, strict=True)],
+            dense_features(texts_of(dense), k, defaults),
+            [Ragged(key, v, s) for key, v, s in zip(texts_of(ragged), ragged_types, split_types, strict=True)],
         )
         return _run_batch(serialized, names, wanted)
 
@@ -298,9 +295,9 @@ def parse_single_sequence_example(k: KernelBuild) -> Kernel:
     def run(serialized: Any, may_be_missing: Any, *rest: Any) -> list[Any]:
         at, keys = 0, []
         for count in counts:
-            keys.append([_texts(v)[0] for v in rest[at : at + count]])
+            keys.append([texts_of(v)[0] for v in rest[at : at + count]])
             at += count
-        defaults, name = rest[at : at + counts[1]], _texts(rest[-1])
+        defaults, name = rest[at : at + counts[1]], texts_of(rest[-1])
         try:
             proto = example_pb2.SequenceExample.FromString(serialized.reshape(-1)[0])
         except Exception as e:
@@ -326,7 +323,7 @@ def parse_single_sequence_example(k: KernelBuild) -> Kernel:
             values.append(pack([v for row in each(steps) for v in row], dtype, (len(places),)))
             shapes.append(np.array([len(steps), max(map(len, steps), default=0)], np.int64))
         dense = []
-        optional = set(_texts(may_be_missing))
+        optional = set(texts_of(may_be_missing))
         for key, dtype, shape in zip(keys[3], list_types, list_shapes, strict=True):
             found = _steps(lists, key, dtype, label)
             if found is None and key not in optional:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.arguments import text_of
 from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.summarize import summarize
@@ -63,7 +64,7 @@ def print_v2(k: KernelBuild) -> Kernel:
     def run(value: Any) -> None:
         if value.shape != ():
             raise InvalidArgumentError(f"Input is expected to be scalar, but got {shape_text(value.shape)}")
-        text = value.reshape(-1)[0].decode("utf-8", "replace") + end
+        text = text_of(value, "replace") + end
         if target.startswith("file://"):
             with Path(target[7:]).open("a") as file:
                 file.write(text)

@@ -20,19 +20,16 @@ from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import object_scalar
+from dtfctl.runtime.kernels.arguments import texts_of
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory import shared_memory
 
 
-def _texts(value: Any) -> list[str]:
-    return [v.decode() for v in value.reshape(-1).tolist()]
-
-
 def _one(value: Any, message: str) -> str:
     if value.size != 1:
         raise InvalidArgumentError(message.format(value.size))
-    return _texts(value)[0]
+    return texts_of(value)[0]
 
 
 def _check_v2(prefix: Any, names: Any, specs: Any, tensors: int | None) -> None:
@@ -83,7 +80,7 @@ def save_v2(k: KernelBuild) -> Kernel:
 
     def run(prefix: Any, names: Any, specs: Any, *tensors: Any) -> None:
         _check_v2(prefix, names, specs, len(tensors))
-        path = _texts(prefix)[0]
+        path = texts_of(prefix)[0]
         if path.startswith(SNAPSHOT):
             # What was there before lets go of its arrays first.
             snapshot.clear()
@@ -98,7 +95,7 @@ def save_v2(k: KernelBuild) -> Kernel:
             written.folders.clear()
             written.folders.add(folder)
         with BundleWriter(path, in_background=begun) as writer:
-            for name, spec, value, dtype in zip(_texts(names), _texts(specs), values, types):
+            for name, spec, value, dtype in zip(texts_of(names), texts_of(specs), values, types):
                 if spec:
                     shape, piece = _slice_to_save(spec, value)
                     writer.add_slice(name, shape, piece, value, dtype)
@@ -127,8 +124,8 @@ def restore_v2(k: KernelBuild) -> Kernel:
         if names.size != len(types):
             raise InvalidArgumentError(f"Got {names.size} tensor names, but {len(types)} expected dtypes.")
         _check_v2(prefix, names, specs, None)
-        path = _texts(prefix)[0]
-        wanted = list(zip(_texts(names), _texts(specs), types))
+        path = texts_of(prefix)[0]
+        wanted = list(zip(texts_of(names), texts_of(specs), types))
         if not Path(index_file(local_path(path))).exists():
             table = SliceTableReader(path)
             return [_restore_v1(table, *item) for item in wanted]
@@ -187,7 +184,7 @@ def save_v1(k: KernelBuild) -> Kernel:
     def run(filename: Any, names: Any, *rest: Any) -> None:
         path = _one(filename, "Input 0 (filename) must be a string scalar; got a tensor of {}elements")
         tensors = rest[1:] if sliced else rest
-        specs = _texts(rest[0]) if sliced else [""] * len(tensors)
+        specs = texts_of(rest[0]) if sliced else [""] * len(tensors)
         if sliced and len(specs) != names.size:
             raise InvalidArgumentError(
                 f"Expected {names.size} elements for the tensor shapes and slices but got {len(specs)}"
@@ -199,7 +196,7 @@ def save_v1(k: KernelBuild) -> Kernel:
                 f"contains {names.size} names, but received {len(tensors) + fixed} inputs"
             )
         slices = []
-        for name, spec, value, dtype in zip(_texts(names), specs, tensors, types):
+        for name, spec, value, dtype in zip(texts_of(names), specs, tensors, types):
             shape, piece = _slice_to_save(spec, value) if spec else (value.shape, TensorSlice.full(value.ndim))
             slices.append(SliceToSave(name, shape, piece, value, dtype))
         write_slice_table(path, slices)
@@ -214,7 +211,7 @@ def restore_v1(k: KernelBuild) -> Kernel:
     def run(pattern: Any, name: Any, spec: Any = None) -> Any:
         path = _one(pattern, "Input 0 (file_pattern) must be a string scalar; got a tensor of {} elements")
         tensor_name = _one(name, "Input 1 (tensor_name) must have one element; got {}")
-        return _restore_v1(SliceTableReader(path), tensor_name, "" if spec is None else _texts(spec)[0], dtype)
+        return _restore_v1(SliceTableReader(path), tensor_name, "" if spec is None else texts_of(spec)[0], dtype)
 
     return run
 
@@ -232,8 +229,8 @@ def merge_v2_checkpoints(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Input destination_prefix should be a scalar tensor, got {shape_text(destination.shape)} instead."
             )
-        merged = local_path(_texts(destination)[0])
-        sources = [local_path(prefix) for prefix in _texts(prefixes)]
+        merged = local_path(texts_of(destination)[0])
+        sources = [local_path(prefix) for prefix in texts_of(prefixes)]
         merge_bundles(sources, merged, allow_missing)
         if delete:
             for folder in {Path(p).parent for p in sources} - {Path(merged).parent}:

@@ -12,6 +12,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.arguments import texts_of
 from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.io.examples import COUNTED, KINDS, Dense, Ragged, Sparse, Wanted, pack, parse_features
 from dtfctl.runtime.kernels.pieces import array_of, each
@@ -122,10 +123,6 @@ class _Batch:
         ]
 
 
-def _texts(value: Any) -> list[str]:
-    return [v.decode() for v in value.reshape(-1).tolist()]
-
-
 def _columns(rows: list[tuple[Any, ...]], count: int) -> list[Any]:
     """List the first of every row, then the second of every row and so on."""
     return [row[i] for i in range(count) for row in rows]
@@ -141,7 +138,7 @@ def parse_sequence_example_v2(k: KernelBuild) -> Kernel:
     list_shapes = k.attr("feature_list_dense_shapes")
 
     def run(serialized: Any, debug_name: Any, *rest: Any) -> list[Any]:
-        keys = [_texts(v) for v in rest[:6]]
+        keys = [texts_of(v) for v in rest[:6]]
         missing, defaults = rest[6].reshape(-1).tolist(), rest[7:]
         if serialized.ndim > 1:
             raise InvalidArgumentError(
@@ -151,7 +148,7 @@ def parse_sequence_example_v2(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Expected len(debug_name) == len(serialized), but got: {debug_name.size} vs. {serialized.size}"
             )
-        batch = _Batch(serialized.reshape(-1).tolist(), _texts(debug_name), serialized.ndim == 1)
+        batch = _Batch(serialized.reshape(-1).tolist(), texts_of(debug_name), serialized.ndim == 1)
         for at, (shape, default) in enumerate(zip(context_shapes, defaults, strict=True)):
             if not shape.is_fully_defined():
                 raise InvalidArgumentError(f"context_dense_shapes[{at}] is not fully defined: {shape_text(shape)}")
@@ -194,7 +191,7 @@ def parse_sequence_example(k: KernelBuild) -> Kernel:
     def run(serialized: Any, debug_name: Any, *defaults: Any) -> list[Any]:
         if serialized.ndim != 1:
             raise InvalidArgumentError(f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}")
-        batch = _Batch(serialized.tolist(), _texts(debug_name), True)
+        batch = _Batch(serialized.tolist(), texts_of(debug_name), True)
         wanted = Wanted(
             [Sparse(key, t) for key, t in zip(context_keys[0], context_sparse, strict=True)],
             [

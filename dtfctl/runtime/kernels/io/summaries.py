@@ -15,6 +15,7 @@ from dtfctl.protocol import summary_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import encode_tensor, object_scalar
+from dtfctl.runtime.kernels.arguments import text_of
 from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.io.wav import encode_wav
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -25,8 +26,7 @@ _FLOAT_MAX = sys.float_info.max
 def _tag(tag: Any, what: str = "tags") -> str:
     if tag.ndim != 0:
         raise InvalidArgumentError(f"{what} must be scalar")
-    text: str = tag.reshape(-1)[0].decode("utf-8", "replace")
-    return text
+    return text_of(tag, "replace")
 
 
 def _output(summary: summary_pb2.Summary) -> Any:
@@ -38,7 +38,7 @@ def scalar_summary(k: KernelBuild) -> Kernel:
     def run(tags: Any, values: Any) -> Any:
         values = np.asarray(values)
         if tags.shape != values.shape and not (tags.size == values.size == 1):
-            names = f" (tag '{tags.reshape(-1)[0].decode(errors='replace')}')" if tags.size == 1 else ""
+            names = f" (tag '{text_of(tags, 'replace')}')" if tags.size == 1 else ""
             raise InvalidArgumentError(
                 f"tags and values are not the same shape: {shape_text(tags.shape)} != {shape_text(values.shape)}{names}"
             )
