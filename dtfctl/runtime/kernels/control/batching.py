@@ -238,7 +238,7 @@ def batch_function(k: KernelBuild) -> Kernel:
 
 @register_kernel("Batch", step=True, blocking=True)
 def batch(k: KernelBuild) -> Kernel:
-    """Of the steps of a batch one gets all rows, with the list of whose they are; the others get none."""
+    """Give one of a batch's steps all rows, with the list of whose they are, and the others none."""
     queue = k.text_attr("batching_queue")
 
     def run(step: StepContext, *inputs: Any) -> Any:

@@ -23,7 +23,7 @@ def _end(value: Any, name: str) -> Any:
 
 
 def _level(low: Any, high: Any, dtype: np.dtype[Any]) -> Any:
-    """How much one step of a quantized value is."""
+    """Return how much one step of a quantized value is."""
     info = np.iinfo(dtype)
     return _F(high - low) / _F(info.max - info.min)
 
