@@ -13,6 +13,7 @@ sys.path.insert(0, str(REPOSITORY / "tools"))
 import check_docstrings  # noqa: E402
 
 
+@pytest.mark.slow
 def test_first_lines_can_be_read_alone() -> None:
     files = sorted((REPOSITORY / "dtfctl").rglob("*.py"))
     found = [str(finding) for file in files for finding in check_docstrings.findings(file)]

@@ -243,6 +243,7 @@ def test_stock_tensorflow_reads_ours_and_we_read_its(prefix: str, tmp_path: Path
     assert reader.read("t").tolist() == [b"a", b"bc"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_background", [False, True])
 @pytest.mark.parametrize("size", [LARGE, PIECE + 12, 2 * PIECE + (1 << 20)])
 def test_a_large_tensor_is_written_and_read_in_pieces(tmp_path: Path, size: int, in_background: bool) -> None:

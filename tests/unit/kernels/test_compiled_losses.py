@@ -62,6 +62,7 @@ def forms() -> Iterator[Forms]:
         yield Forms(patch)
 
 
+@pytest.mark.slow
 @examples
 @given(
     seed=st.integers(0, 99),
@@ -88,6 +89,7 @@ def test_batch_normalization(forms: Forms, seed: int, shape: Any, training: bool
         np.testing.assert_array_equal(fast[0], slow[0])
 
 
+@pytest.mark.slow
 @examples
 @given(
     seed=st.integers(0, 99),
@@ -120,6 +122,7 @@ def test_its_gradient(forms: Forms, seed: int, shape: Any, training: bool, edges
     close([v / rows for v in fast[1:]], [v / rows for v in slow[1:]], 1)
 
 
+@pytest.mark.slow
 @examples
 @given(
     seed=st.integers(0, 99),

@@ -246,6 +246,7 @@ PROMISING = promising()
 FORMS = sorted(load_makers())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", PROMISING)
 def test_kernels_keep_their_promises(op: str) -> None:
     kept: set[tuple[int, str]] = set()

@@ -14,6 +14,7 @@ from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.client.session import BaseSession
 from tests.support.clusters import InProcessCluster, in_process_cluster
 
+pytestmark = pytest.mark.slow
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 # Under and over what travels in shared memory.
 COUNTS = [1_000, (1 << 14) + 3, 300_000]

@@ -18,6 +18,7 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from tests.support.clusters import InProcessCluster, in_process_cluster
 
+pytestmark = pytest.mark.slow
 ROWS, WIDTH = 1024, 1024
 PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 # How many reads a test makes: enough to see most of what is torn, and enough to see all.
