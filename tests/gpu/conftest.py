@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-_HERE = Path(__file__).parent
+_HERE = f"{Path(__file__).parent}/"
 
 
 def _reason() -> str | None:
@@ -25,7 +25,7 @@ def _reason() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mine = [item for item in items if _HERE in item.path.parents]
+    mine = [item for item in items if str(item.path).startswith(_HERE)]
     if not mine:
         return
     reason = _reason()

@@ -17,9 +17,9 @@ __all__ = ["cluster_of", "home", "lab", "make_lab", "ssh_of"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}/"
     for item in items:
-        if here in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.lab)
 
 
