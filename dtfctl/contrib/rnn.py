@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtfctl.runtime import api as tf
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.raw_rnn import static_bidirectional_rnn
@@ -26,14 +27,17 @@ __all__ = [
     "BasicRNNCell",
     "DropoutWrapper",
     "GRUCell",
+    "InputProjectionWrapper",
     "LSTMBlockCell",
     "LSTMCell",
     "LSTMStateTuple",
+    "LayerNormBasicLSTMCell",
     "LayerRNNCell",
     "MultiRNNCell",
     "OutputProjectionWrapper",
     "RNNCell",
     "ResidualWrapper",
+    "stack_bidirectional_dynamic_rnn",
     "static_bidirectional_rnn",
     "static_rnn",
 ]
@@ -79,3 +83,137 @@ class OutputProjectionWrapper(RNNCell):
         projected = apply_op("MatMul", a=output, b=kernel)
         biased = apply_op("BiasAdd", value=projected, bias=self.add_variable("bias", [self._size]))
         return (biased if self._activation is None else self._activation(biased)), new
+
+
+class InputProjectionWrapper(RNNCell):
+    """A cell whose input goes through a matrix."""
+
+    def __init__(self, cell: RNNCell, num_proj: int, activation: Any = None, reuse: Any = None) -> None:
+        super().__init__(reuse=reuse)
+        self._cell, self._size, self._activation = cell, num_proj, activation
+
+    @property
+    def state_size(self) -> Any:
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> Any:
+        return self._cell.output_size
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        width = int(inputs.shape[1].value or 0)
+        kernel = self.add_variable("kernel", [width, self._size])
+        product = tf.nn.bias_add(tf.matmul(inputs, kernel), self.add_variable("bias", [self._size]))
+        return self._cell(product if self._activation is None else self._activation(product), state)
+
+
+class LayerNormBasicLSTMCell(RNNCell):
+    """An LSTM cell whose gates and state are normalized (Ba et al., 2016), and whose candidates are dropped at random.
+
+    Args:
+        num_units: how wide the state is.
+        forget_bias: added to the forget gate.
+        layer_norm: normalize; else the gates have a bias.
+        norm_gain, norm_shift: where the factors and offsets begin.
+        dropout_keep_prob: with which probability a candidate is kept (Semeniuta et al., 2016).
+        dropout_prob_seed: of what is dropped.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        input_size: None = None,
+        activation: Any = tf.tanh,
+        layer_norm: bool = True,
+        norm_gain: float = 1.0,
+        norm_shift: float = 0.0,
+        dropout_keep_prob: Any = 1.0,
+        dropout_prob_seed: int | None = None,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(reuse=reuse)
+        self._units, self._forget_bias, self._activation = num_units, forget_bias, activation
+        self._layer_norm, self._gain, self._shift = layer_norm, norm_gain, norm_shift
+        self._keep, self._seed = dropout_keep_prob, dropout_prob_seed
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._units, self._units)
+
+    @property
+    def output_size(self) -> int:
+        return self._units
+
+    def _norm(self, x: Tensor, scope: str) -> Tensor:
+        from dtfctl.contrib.layers import layer_norm
+
+        if not self._layer_norm:
+            return x
+        with tf.variable_scope(scope):
+            gain, shift = tf.constant_initializer(self._gain), tf.constant_initializer(self._shift)
+            # Made here for where they begin; the layer takes them up.
+            tf.get_variable("gamma", [self._units], x.dtype, gain)
+            tf.get_variable("beta", [self._units], x.dtype, shift)
+        normal: Tensor = layer_norm(x, reuse=True, scope=scope)
+        return normal
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        c, h = state
+        joined = tf.concat([inputs, h], 1)
+        width = int(joined.shape[1].value or 0)
+        gates = tf.matmul(joined, tf.get_variable("kernel", [width, 4 * self._units], joined.dtype))
+        if not self._layer_norm:
+            gates = tf.nn.bias_add(gates, tf.get_variable("bias", [4 * self._units], joined.dtype))
+        i, j, f, o = tf.split(gates, 4, axis=1)
+        i, j, f, o = (self._norm(x, name) for x, name in ((i, "input"), (j, "transform"), (f, "forget"), (o, "output")))
+        candidate = self._activation(j)
+        if not isinstance(self._keep, float) or self._keep < 1:
+            candidate = tf.nn.dropout(candidate, self._keep, seed=self._seed)
+        new = self._norm(c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * candidate, "state")
+        out = self._activation(new) * tf.sigmoid(o)
+        return out, LSTMStateTuple(new, out)
+
+
+def stack_bidirectional_dynamic_rnn(
+    cells_fw: Any,
+    cells_bw: Any,
+    inputs: Any,
+    initial_states_fw: Any = None,
+    initial_states_bw: Any = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    parallel_iterations: int | None = None,
+    time_major: bool = False,
+    scope: Any = None,
+) -> tuple[Tensor, tuple[Any, ...], tuple[Any, ...]]:
+    """Run layers of cells forwards and backwards; each takes the outputs of both of the layer below.
+
+    Returns:
+        The last layer's outputs [batch, steps, n], and the last states of the layers: forwards, and backwards.
+
+    Raises:
+        ValueError: the lists are empty or not equally long.
+    """
+    if not cells_fw or len(cells_fw) != len(cells_bw):
+        raise ValueError("Forward and Backward cells must have the same depth, and there must be at least one.")
+    count = len(cells_fw)
+    states: tuple[list[Any], list[Any]] = ([], [])
+    given = inputs
+    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
+        for i in range(count):
+            with tf.variable_scope(f"cell_{i}"):
+                outputs, last = tf.nn.bidirectional_dynamic_rnn(
+                    cells_fw[i],
+                    cells_bw[i],
+                    given,
+                    sequence_length=sequence_length,
+                    initial_state_fw=None if initial_states_fw is None else initial_states_fw[i],
+                    initial_state_bw=None if initial_states_bw is None else initial_states_bw[i],
+                    dtype=dtype,
+                    time_major=time_major,
+                )
+                given = tf.concat(outputs, 2)
+            states[0].append(last[0])
+            states[1].append(last[1])
+    return given, tuple(states[0]), tuple(states[1])

@@ -43,7 +43,6 @@ INSTEAD: dict[str, str] = {
     "estimator.BoostedTreesEstimator": "gradient boosting of scikit-learn or XGBoost",
     "estimator.BoostedTreesRegressor": "gradient boosting of scikit-learn or XGBoost",
     "estimator.experimental": "`tf.estimator.LinearClassifier` with `tf.train.FtrlOptimizer` for LinearSDCA",
-    "estimator.tpu": "`tf.estimator.Estimator` and `RunConfig`: there are no TPUs here",
     "examples": "`tf.examples.tutorials.mnist.input_data`, which reads MNIST's files",
     "experimental": "`tf.raw_ops`, where it is an op",
     "flags": "`tf.app.flags`, which is argparse with absl's surface",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.estimator import export, inputs
+from dtfctl.runtime.estimator import export, inputs, tpu
 from dtfctl.runtime.estimator.canned import (
     DNNClassifier,
     DNNEstimator,
@@ -77,5 +77,6 @@ __all__ = [
     "WarmStartSettings",
     "export",
     "inputs",
+    "tpu",
     "train_and_evaluate",
 ]

@@ -114,3 +114,47 @@ def test_no_gradient_flows_through_functions_of_python() -> None:
         assert tf.gradients(tf.py_func(lambda a: a * 2, [x], tf.float32), x) == [None]
         with pytest.raises(LookupError, match="EagerPyFunc"):
             tf.gradients(tf.py_function(lambda a: a.numpy() * 2, [x], tf.float32), x)
+
+
+def test_normalized_and_stacked_cells() -> None:
+    x = np.linspace(-1, 1, 2 * 3 * 4).reshape(2, 3, 4).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        cell = rnn.LayerNormBasicLSTMCell(5, norm_gain=0.5, norm_shift=0.25)
+        out, state = cell(tf.constant(x[:, 0]), cell.zero_state(2, tf.float32))
+        again, _ = cell(tf.constant(x[:, 1]), state)
+        names = {v.op.name: v for v in tf.trainable_variables()}
+        assert set(names) == {"layer_norm_basic_lstm_cell/kernel"} | {
+            f"layer_norm_basic_lstm_cell/{gate}/{part}"
+            for gate in ("input", "transform", "forget", "output", "state")
+            for part in ("gamma", "beta")
+        }
+        session.run(tf.global_variables_initializer())
+        kernel = session.run(names["layer_norm_basic_lstm_cell/kernel"])
+        found, new, later = session.run([out, state, again])
+        assert later.shape == (2, 5)
+
+    def norm(v: np.ndarray) -> np.ndarray:
+        spread = np.sqrt(v.var(1, keepdims=True) + 1e-12)
+        return (v - v.mean(1, keepdims=True)) / spread * 0.5 + 0.25
+
+    def sigmoid(v: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-v))
+
+    i, j, _, o = map(norm, np.split(x[:, 0] @ kernel[:4], 4, axis=1))
+    c = norm(sigmoid(i) * np.tanh(j))
+    np.testing.assert_allclose(new.c, c, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, np.tanh(c) * sigmoid(o), rtol=1e-4, atol=1e-5)
+    with tf.Graph().as_default(), tf.Session() as session:
+        layers_of = [[rnn.InputProjectionWrapper(rnn.GRUCell(3), 2) for _ in range(2)] for _ in range(2)]
+        outputs, forwards, backwards = rnn.stack_bidirectional_dynamic_rnn(
+            *layers_of, tf.constant(x), dtype=tf.float32, sequence_length=[3, 1]
+        )
+        session.run(tf.global_variables_initializer())
+        value, last, first = session.run([outputs, forwards[-1], backwards[-1]])
+        assert value.shape == (2, 3, 6) and len(forwards) == len(backwards) == 2
+        np.testing.assert_allclose(value[:, :, :3][[0, 1], [2, 0]], last, rtol=1e-6)
+        np.testing.assert_allclose(value[:, 0, 3:], first, rtol=1e-6)
+        assert not value[1, 1:].any()
+        assert {v.op.name.split("/")[1] for v in tf.trainable_variables()} == {"cell_0", "cell_1"}
+        with pytest.raises(ValueError, match="same depth"):
+            rnn.stack_bidirectional_dynamic_rnn([], [], tf.constant(x))

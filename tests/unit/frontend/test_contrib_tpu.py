@@ -37,6 +37,7 @@ def _model(features: dict, labels: object, mode: str, params: dict) -> tpu.TPUEs
 
 
 def test_the_estimator_runs_without_tpus(tmp_path: Path) -> None:
+    assert tf.estimator.tpu.TPUEstimator is tpu.TPUEstimator
     config = tpu.RunConfig(
         cluster=None,
         master=None,
