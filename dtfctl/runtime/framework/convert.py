@@ -233,8 +233,8 @@ def constant(
         TypeError: the value does not fit the dtype; ValueError: it does not fit the shape.
     """
     wanted = None if dtype is None else as_dtype(dtype).base_dtype
-    array = to_array(value, wanted)
     graph = context.get_default_graph()
+    array = to_array(value, wanted, strict=graph.executes)
     dtype = wanted or as_dtype(array.dtype)
     dims = array.shape if shape is None else as_shape(shape).known()
     if array.size == 1 and prod(dims) > 1 and not (dtype.is_object or verify_shape or graph.executes):
@@ -267,8 +267,11 @@ def _shaped(array: np.ndarray[Any, Any], shape: tuple[int, ...], verify: bool) -
     raise ValueError(f"Too many elements provided. Takes at most {count}, but got {array.size}")
 
 
-def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+def to_array(value: Any, dtype: DType | None = None, *, strict: bool = False) -> np.ndarray[Any, Any]:
     """Convert to a numpy array of `dtype`, or of the type TensorFlow infers; strings become object arrays of bytes.
+
+    Args:
+        strict: numpy's numbers are not cut to fit a type either, as graphs do and eager TensorFlow does not.
 
     Raises:
         TypeError: an element does not fit the type; ValueError: the nesting is ragged.
@@ -277,7 +280,7 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
         if array.dtype.kind in "SUO":
             return _string_array(array, dtype)
-        return array if dtype is None else _cast(array, dtype, value)
+        return array if dtype is None else _cast(array, dtype, value, strict)
     if dtype is dtypes.string or isinstance(value, (str, bytes)):
         return _string_array(_object_array(value), dtype)
     if isinstance(value, (TensorShape, Dimension)):
@@ -301,7 +304,7 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
             if array.size == 0 or (array.min() >= info.min and array.max() <= info.max):
                 return array.astype(np.float32 if array.size == 0 and isinstance(value, (list, tuple)) else np.int32)
         return array.astype(np.float32) if array.size == 0 and array.dtype == np.float64 else array
-    return _cast(array, dtype, value)
+    return _cast(array, dtype, value, True)
 
 
 def _plain(value: Any) -> Any:
@@ -320,7 +323,7 @@ def _holds_numpy(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
 
 
-def _cast(array: np.ndarray[Any, Any], dtype: DType, original: Any) -> np.ndarray[Any, Any]:
+def _cast(array: np.ndarray[Any, Any], dtype: DType, original: Any, strict: bool) -> np.ndarray[Any, Any]:
     if array.dtype == dtype.np:
         return array
     if dtype.is_object:
@@ -329,13 +332,13 @@ def _cast(array: np.ndarray[Any, Any], dtype: DType, original: Any) -> np.ndarra
     floats_to_ints = array.dtype.kind in "fc" and (dtype.is_integer or dtype.is_bool)
     mixes_bool = python and array.size and (array.dtype.kind == "b") != dtype.is_bool
     complex_to_real = array.dtype.kind == "c" and not dtype.is_complex
-    if array.size and (floats_to_ints or mixes_bool or complex_to_real):
+    if strict and array.size and (floats_to_ints or mixes_bool or complex_to_real):
         raise TypeError(f"Cannot convert {original!r} to EagerTensor of dtype {dtype.name}: Expected {dtype.name}.")
     if dtype.is_integer and array.size and array.dtype.kind in "iu" and python:
         low, high = dtype.min, dtype.max
         if array.min() < low or array.max() > high:
             raise TypeError(f"Value {original!r} does not fit {dtype.name}")
-    return array.astype(dtype.np)
+    return (array.real if complex_to_real else array).astype(dtype.np)
 
 
 def _object_array(value: Any) -> np.ndarray[Any, Any]:

@@ -83,18 +83,21 @@ def one_hot(
 ) -> Tensor:
     """Set 1 (or on_value) where an index points, 0 (or off_value) elsewhere."""
     with name_scope(name, "one_hot") as scope:
-        on = None if on_value is None else convert_to_tensor(on_value, dtype)
-        off = (
-            None if off_value is None else convert_to_tensor(off_value, dtype or (on.dtype if on is not None else None))
-        )
+        on = None if on_value is None else convert_to_tensor(on_value, preferred_dtype=dtype)
+        off = None if off_value is None else convert_to_tensor(off_value, preferred_dtype=dtype)
         given = on if on is not None else off
         wanted = as_dtype(dtype) if dtype else dtypes.float32 if given is None else given.dtype.base_dtype
+        for name_of, value in (("on_value", on), ("off_value", off)):
+            if dtype and value is not None and value.dtype.base_dtype is not wanted:
+                raise TypeError(f"dtype {value.dtype.base_dtype} of {name_of} does not match dtype parameter {wanted}")
         if wanted in (dtypes.string,) and (on is None or off is None):
             raise TypeError("Need both on_value and off_value of type string")
         on = constant(1, wanted, name="on_value") if on is None else on
         off = constant(0, wanted, name="off_value") if off is None else off
         if on.dtype.base_dtype is not off.dtype.base_dtype:
-            raise TypeError(f"dtype {on.dtype.name} of on_value does not match dtype {off.dtype.name} of off_value")
+            raise TypeError(
+                f"dtype {on.dtype.base_dtype} of on_value does not match dtype {off.dtype.base_dtype} of off_value"
+            )
         return apply_op(
             "OneHot",
             scope,
