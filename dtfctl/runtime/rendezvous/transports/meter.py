@@ -32,22 +32,23 @@ class Meter:
     Attributes:
         bytes_s: what the newest transfers were carried at; 0 before the first.
         samples: how many there were.
+        sent: bytes that were noted since the last transfer ended.
         timed_at: when the newest one ended that was timed, by the callers' clock; minus infinity before the first.
     """
 
-    __slots__ = ("_began", "_newest", "_sent", "_taken", "bytes_s", "samples", "timed_at")
+    __slots__ = ("_began", "_newest", "_taken", "bytes_s", "samples", "sent", "timed_at")
 
     def __init__(self) -> None:
         self._newest: deque[tuple[int, float, float]] = deque(maxlen=_NEWEST)
         self.timed_at = float("-inf")
         self._began = 0.0
-        self._sent = self._taken = 0
+        self.sent = self._taken = 0
         self.bytes_s = 0.0
         self.samples = 0
 
     def wrote(self, count: int) -> None:
         """Note that the kernel took so many bytes."""
-        self._sent += count
+        self.sent += count
         self._taken += count
 
     def full(self, now: float) -> None:
@@ -61,8 +62,8 @@ class Meter:
 
     def ended(self, now: float, sock: socket.socket) -> None:
         """Note that the kernel has all there was to send."""
-        began, taken, sent = self._began, self._taken, self._sent
-        self._began, self._taken, self._sent = 0.0, 0, 0
+        began, taken, sent = self._began, self._taken, self.sent
+        self._began, self._taken, self.sent = 0.0, 0, 0
         if began and taken >= _LEAST_TIMED:
             self._timed(taken, now - began, now)
         elif sent >= _LEAST and not self._newest:

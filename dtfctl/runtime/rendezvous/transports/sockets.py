@@ -38,6 +38,7 @@ from dtfctl.runtime.rendezvous.transports.meter import Meter
 # Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
 _MOST_BUFFERS = 256
 MOST_BYTES = 1 << 23
+_NOTED = 1 << 14
 # Buffers of the kernel for each direction; it cuts this to what it allows.
 SOCKET_BUFFER = 1 << 22
 _RELEASE, _RETURNED, _PING = Kind.RELEASE, Kind.RETURNED, Kind.PING
@@ -166,7 +167,7 @@ class SocketLink:
         if rest:
             self._backlog.extend(rest)
             REACTOR.watch_for_space(self, True)
-        elif self.meter is not None:
+        elif self.meter is not None and self.meter.sent:
             self.meter.ended(self._pings.spoke_at, self._sock)
         return None
 
@@ -202,7 +203,8 @@ class SocketLink:
         return views
 
     def _note_sent(self, sent: int, is_all: bool) -> None:
-        if self.meter is not None:
+        # Small frames are most of all there are, and say nothing.
+        if self.meter is not None and not (is_all and sent < _NOTED):
             self.meter.wrote(sent)
             if not is_all:
                 self.meter.full(time.monotonic())
