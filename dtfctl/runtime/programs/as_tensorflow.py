@@ -188,7 +188,11 @@ def _contrib(words: list[str]) -> list[Any] | None:
 
 def _is_module(words: list[str]) -> bool:
     """Tell whether a path within TensorFlow's own modules can be a module: below a folder."""
-    return words[-1] == "python" or words[-2] in _FOLDERS
+    if words[-1] == "python":
+        return True
+    # `framework.ops` and `summary.summary` are modules of a folder's name.
+    above = words[-3:-1]
+    return above[-1] in _FOLDERS and above != ["framework", "ops"] and above[0] != "".join(above[1:])
 
 
 def _internal(words: list[str]) -> list[Any] | None:

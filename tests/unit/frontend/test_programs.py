@@ -140,6 +140,8 @@ with ops.name_scope("here"):
     padded = gen_array_ops.pad(twice(a), [[0, 0], [1, 0]])
     image, kernel = np.ones([1, 2, 2, 1], np.float32), np.ones([1, 1, 1, 1], np.float32)
     conv = gen_nn_ops.conv2d(image, kernel, [1, 1, 1, 1], "VALID")
+    assert rnn_cell_impl._like_rnncell(rnn_cell_impl.GRUCell(2))
+    assert rnn_cell_impl._concat(3, [4], static=True) == [3, 4]
     held = control_flow_ops.with_dependencies([control_flow_ops.no_op()], a)
 with vs.variable_scope("layer"):
     line = _Linear([a, a], 4, True)
@@ -173,6 +175,20 @@ def test_imports_from_tensorflows_own_modules(tmp_path: Path) -> None:
     assert lines[2] == "['layer/kernel', 'layer/bias'] [[6, 4], [4]]"
     assert all("no_such" in line for line in lines[3:]) and len(lines) == 6
     assert [m.name for m in check(INTERNAL, "script.py")] == ["python.ops.math_ops.no_such_name"]
+
+
+def test_names_of_a_module_with_a_folders_name() -> None:
+    script = """
+from tensorflow.python.framework import ops
+from tensorflow.python.framework.ops import GraphKeys
+from tensorflow.python.summary.summary import scalar
+from tensorflow.python.summary import summary
+print(ops.GraphKeys.UPDATE_OPS, GraphKeys.LOSSES, summary.FileWriter, ops.no_such_name, summary.no_such_name)
+"""
+    assert [m.name for m in check(script, "script.py")] == [
+        "python.framework.ops.no_such_name",
+        "python.summary.summary.no_such_name",
+    ]
 
 
 def test_a_check_finds_values_that_are_none() -> None:

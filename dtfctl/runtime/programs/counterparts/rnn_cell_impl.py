@@ -48,6 +48,26 @@ def assert_like_rnncell(cell_name: str, cell: Any) -> None:
         raise TypeError(f"The argument {cell_name!r} ({cell}) is not an RNNCell: {', '.join(absent)} not found.")
 
 
+def _like_rnncell(cell: Any) -> bool:
+    """Tell whether something can be called as a cell."""
+    return callable(cell) and all(hasattr(cell, name) for name in ("output_size", "state_size", "zero_state"))
+
+
+def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
+    """Join a shape's beginning and end, each a number, a shape or a tensor: a tensor, or a list where `static`."""
+    if static:
+        return [size for part in (prefix, suffix) for size in tf.TensorShape(_sizes(part)).as_list()]
+    parts = [
+        tf.reshape(part, [-1]) if isinstance(part, tf.Tensor) else tf.constant(_sizes(part), tf.int32)
+        for part in (prefix, suffix)
+    ]
+    return tf.concat(parts, 0)
+
+
+def _sizes(part: Any) -> Any:
+    return [part] if isinstance(part, int) else tf.TensorShape(part).as_list()
+
+
 class _Linear:
     """Compute [args] . kernel + bias; the variables are made when this is."""
 
