@@ -18,9 +18,10 @@ from dtfctl.runtime.framework.errors import (
     ResourceExhaustedError,
 )
 from dtfctl.runtime.rendezvous.frames import Frame, Kind
+from dtfctl.runtime.services.answer import Answer
 from dtfctl.runtime.services.job_scope import EVERYONE, JobScope
 from dtfctl.runtime.services.master_session import MasterSession
-from dtfctl.runtime.services.peers import Answer, Peers
+from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.request_ids import RecentRequestIds
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import LocalTask, RemoteTask

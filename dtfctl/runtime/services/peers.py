@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +12,18 @@ from typing import Any, Protocol
 import grpc
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.compression.judge import Judgement, Ledger
+from dtfctl.runtime.compression.judge import Ledger
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     DeadlineExceededError,
-    InvalidArgumentError,
     OpError,
     UnavailableError,
     error_from_code,
 )
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports.base import Link
+from dtfctl.runtime.services.answer import Answer
+from dtfctl.runtime.services.link_figures import LinkFigures, figures_of, pack_decoded, parse_decoded, rate_of
 from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.steps.threads import submit
 
@@ -33,25 +33,6 @@ ChannelFactory = Callable[[str, str], grpc.Channel]
 # How long a request that needs no computing may take before the peer counts as gone.
 REQUEST_TIMEOUT_S = 30.0
 SERVICE = "/dtf.WorkerService/"
-# Seconds to decode a byte, before the name of a codec.
-_DECODE_S = struct.Struct("<d")
-
-
-@dataclass(frozen=True)
-class LinkFigures:
-    """How a task sends to another one.
-
-    Attributes:
-        transport, is_encrypted: see Link.
-        bytes_s, samples: see Meter; 0 where nothing has been measured.
-        judgements: of the codecs on this way.
-    """
-
-    transport: str
-    is_encrypted: bool
-    bytes_s: float
-    samples: int
-    judgements: list[Judgement]
 
 
 class _Coming:
@@ -396,17 +377,8 @@ class Peers:
     def figures(self) -> dict[str, LinkFigures]:
         """Tell how this task sends to each one that it is linked to."""
         with self._lock:
-            found = {t: (_measured(p.links), p.ledger) for t, p in self._peers.items() if p.links}
-        return {
-            task: LinkFigures(
-                link.transport,
-                link.is_encrypted,
-                0.0 if link.meter is None else link.meter.bytes_s,
-                0 if link.meter is None else link.meter.samples,
-                [] if ledger is None else ledger.judgements(),
-            )
-            for task, (link, ledger) in found.items()
-        }
+            found = {t: (list(p.links), p.ledger) for t, p in self._peers.items() if p.links}
+        return {task: figures_of(links, ledger) for task, (links, ledger) in found.items()}
 
     def ledger(self, task: str) -> Ledger | None:
         """Find what is known of codecs on the way to a task; None where it is not one of this cluster's."""
@@ -416,14 +388,13 @@ class Peers:
         if peer.ledger is None:
             with self._lock:
                 if peer.ledger is None:
-                    peer.ledger = Ledger(lambda: _rate(peer.links), lambda *news: self._tell(task, *news))
+                    peer.ledger = Ledger(lambda: rate_of(peer.links), lambda *news: self._tell(task, *news))
         return peer.ledger
 
     def _tell(self, task: str, codec: str, decode_s: float) -> None:
-        payload = _DECODE_S.pack(decode_s) + codec.encode()
         # A link that fails says so to who needs it.
         with contextlib.suppress(OpError):
-            self.send(task, (Message(Kind.DECODED, 0, "", payload),))
+            self.send(task, (Message(Kind.DECODED, 0, "", pack_decoded(codec, decode_s)),))
 
     def told(self, task: str, frame: Frame) -> None:
         """Take how long tensors from here take a task to decode.
@@ -431,13 +402,7 @@ class Peers:
         Raises:
             InvalidArgumentError: the frame does not say that.
         """
-        try:
-            (decode_s,) = _DECODE_S.unpack_from(frame.payload)
-            codec = bytes(frame.payload[_DECODE_S.size :]).decode()
-        except (struct.error, UnicodeDecodeError):
-            raise InvalidArgumentError(f"A DECODED frame of {len(frame.payload)} bytes makes no sense") from None
-        if not 0 <= decode_s < 1:
-            raise InvalidArgumentError(f"A byte that takes {decode_s} s to decode")
+        codec, decode_s = parse_decoded(frame.payload)
         ledger = self.ledger(task)
         if ledger is not None:
             ledger.told(codec, decode_s)
@@ -483,7 +448,9 @@ class Peers:
         peer = self._peer(task)
         stub = self._channel(peer).unary_unary(SERVICE + method, type(message).SerializeToString, answer.FromString)
         try:
-            return Answer(stub.future(message, timeout=timeout_s, wait_for_ready=wait), peer, method)
+            return Answer(
+                stub.future(message, timeout=timeout_s, wait_for_ready=wait), f"{peer.task} ({peer.address})", method
+            )
         except ValueError:
             # grpc's way to say that the channel is closed, as it is when news come meanwhile that the peer is down.
             raise UnavailableError(f"{peer.task} ({peer.address}): the connection was closed") from None
@@ -497,19 +464,6 @@ class Peers:
         _close(dropped)
 
 
-def _measured(links: Sequence[Link]) -> Link:
-    """Choose the link that says most of what is sent: both ends may have opened one, and use the first they have."""
-    return max(links, key=lambda link: 0 if link.meter is None else link.meter.samples)
-
-
-def _rate(links: Sequence[Link]) -> tuple[float, float]:
-    """Give what these links carry, in bytes a second, and when that was timed; 0 where it was not measured."""
-    for link in links:
-        if link.meter is not None and link.meter.bytes_s:
-            return link.meter.bytes_s, link.meter.timed_at
-    return 0.0, float("-inf")
-
-
 class _Closable(Protocol):
     def close(self) -> Any: ...
 
@@ -518,35 +472,3 @@ def _close(things: Sequence[_Closable]) -> None:
     """Close what was dropped; without the lock, since closing may call back."""
     for thing in things:
         thing.close()
-
-
-class Answer:
-    """An answer to come."""
-
-    def __init__(self, call: Any, peer: _Peer, method: str) -> None:
-        self._call = call
-        self._peer = peer
-        self._method = method
-
-    def result(self) -> Any:
-        """Wait for it.
-
-        Raises:
-            OpError: what the peer answered; UnavailableError or DeadlineExceededError, naming it, if it did not.
-        """
-        try:
-            return self._call.result()
-        except grpc.RpcError as e:
-            error: Any = e
-            code, details = error.code(), error.details() or ""
-            where = f"{self._peer.task} ({self._peer.address})"
-            if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise DeadlineExceededError(f"{where} did not answer {self._method} in time") from None
-            if code is grpc.StatusCode.UNAVAILABLE:
-                raise UnavailableError(f"{where} cannot be reached: {details}") from None
-            raise error_from_code(code.value[0], details) from None
-        except grpc.FutureCancelledError:
-            raise UnavailableError(f"{self._peer.task} ({self._peer.address}): the connection was closed") from None
-
-    def cancel(self) -> None:
-        self._call.cancel()

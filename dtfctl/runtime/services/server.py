@@ -25,11 +25,12 @@ from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
+from dtfctl.runtime.services.link_figures import LinkFigures
 from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.local_masters import forget_local_master, register_local_master
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
-from dtfctl.runtime.services.peers import LinkFigures, Peers
+from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
