@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.spec.model import Health
+from dtfctl.launcher.system.procfs import identify
 from tests.cluster.conftest import agent_pid, controller_pid, kill, pids, processes_of, spec_of, wait_until
 
 Up = Callable[..., Cluster]
@@ -38,6 +40,20 @@ def test_by_a_controller_that_never_heard_of_it(up: Up) -> None:
     wait_until(lambda: is_replaced(cluster, first), "another agent")
     wait_until(lambda: cluster.status().running == 3, "all run")
     assert pids(cluster) == before, "tasks outlive their agent"
+
+
+def test_one_whose_folder_was_deleted_ends_with_all_it_runs_and_another_begins(up: Up, home: Path) -> None:
+    cluster = up(spec_of())
+    before, first = pids(cluster), agent_pid(cluster)
+    (host,) = home.glob("clusters/*/hosts/*")
+    host.rename(home / "gone")  # at once, as nothing is to be made in it meanwhile
+    shutil.rmtree(home / "gone")
+    wait_until(lambda: is_replaced(cluster, first), "another agent")
+    old = {*before.values()}
+    wait_until(lambda: cluster.status().running == 3 and not {*pids(cluster).values()} & old, "all run, and are others")
+    wait_until(lambda: not any(pid and identify(pid) for pid in old), "nobody of before runs on")
+    assert cluster.down() == ()
+    assert processes_of(home) == []
 
 
 def test_by_whoever_takes_the_cluster_down(up: Up, home: Path) -> None:

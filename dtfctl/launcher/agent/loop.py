@@ -26,7 +26,7 @@ from dtfctl.launcher.agent.tell.reports import Reports
 from dtfctl.launcher.agent.units.lifecycle import hangs
 from dtfctl.launcher.agent.units.supervisor import Supervisor
 from dtfctl.launcher.agent.units.unit import Unit
-from dtfctl.launcher.errors import NotFound, Superseded
+from dtfctl.launcher.errors import ClusterFailed, NotFound, Superseded
 from dtfctl.launcher.identity.keyring import Keyring
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.system.files import private_folder
@@ -50,6 +50,10 @@ DUMP_S = 1.0
 """The seconds for a process that hangs to write where its threads stand, before it is killed."""
 
 
+class FolderGone(ClusterFailed):
+    """The agent's folder was deleted: what it stores and where it hears its tasks went with it."""
+
+
 class Agent:
     """All processes of one cluster on one host."""
 
@@ -66,6 +70,7 @@ class Agent:
         self.advertise = advertise
         self._came_from = came_from
         self.folder = private_folder(folder)
+        self._inode = self.folder.stat().st_ino
         self._may_end = False
         self._delete_logs = False
         self._next_tick = 0.0
@@ -213,15 +218,25 @@ class Agent:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
-        """Work until `shutdown` is done."""
-        guard.run(self._work, name="the agent's loop")
-        self._mailbox.close()
+        """Work until `shutdown` is done.
+
+        Raises:
+            FolderGone: nothing runs any more, and another agent has to begin anew.
+        """
+        try:
+            guard.run(self._work, name="the agent's loop", unless=FolderGone)
+        except FolderGone:
+            self._units.kill_all()
+            raise
+        finally:
+            self._mailbox.close()
         if self._delete_logs:
             self._state.delete_logs()
         self._units.close()
 
     def _work(self) -> None:
         units, state = self._units, self._state
+        self._look_at_folder()  # first: what fails for want of it is tried again from here
         while not self.finished:
             self.pulse.beat()
             has_news = self._wait()
@@ -229,6 +244,8 @@ class Agent:
             now = time.monotonic()
             if not (has_news or state.dirty) and now < self._due_at:
                 continue  # beats of tasks that are as they were: nearly every turn is one of these
+            if now >= self._next_tick:
+                self._look_at_folder()
             self._mailbox.run_all()
             units.learn_pids()
             if now >= self._next_tick:
@@ -264,6 +281,15 @@ class Agent:
         if ended:
             self._units.processes_ended(ended)
         return has_news
+
+    def _look_at_folder(self) -> None:
+        """Raise FolderGone where it is not there, or another one that something has made in its place."""
+        try:
+            if self.folder.stat().st_ino == self._inode:
+                return
+        except FileNotFoundError:
+            pass
+        raise FolderGone(f"{self.folder} was deleted: what runs here is killed, and the agent ends")
 
     def _tick(self, now: float) -> None:
         """Look at processes, judge their health and renew the report, every beat."""

@@ -98,8 +98,10 @@ def run(agent: Agent, certificates: Path, listen: str, ready_fd: int = -1) -> in
     write_whole(agent.folder / "agent.json", json.dumps(info).encode())
     if ready_fd >= 0:
         os.close(ready_fd)
-    agent.run()
-    (agent.folder / "agent.json").unlink(missing_ok=True)
-    socket_path.unlink(missing_ok=True)
-    server.stop(STOP_S)
+    try:
+        agent.run()
+    finally:
+        (agent.folder / "agent.json").unlink(missing_ok=True)
+        socket_path.unlink(missing_ok=True)
+        server.stop(STOP_S)
     return 0

@@ -5,6 +5,7 @@ What is to be done with a process, and what its end means, is the agent's to say
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -158,6 +159,14 @@ class ProcessControl:
         else:
             _note_pid(unit, status)
             self._wake_at(unit, _pidfd(status.keeper.pid))
+
+    def kill(self, unit: Unit) -> None:
+        """Kill a keeper, and then its task, of whose end nobody is told."""
+        if unit.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(unit.pidfd, signal.SIGKILL)
+        if unit.task is not None:
+            kill_group(unit.task)
 
     def end_of(self, unit: Unit) -> Ending:
         """Clear up after a keeper that has ended, and so has its task; tell how the task ended."""

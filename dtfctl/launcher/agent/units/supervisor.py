@@ -139,6 +139,12 @@ class Supervisor:
         self.state.dirty = True
         self.save_or_note()
 
+    def kill_all(self) -> None:
+        """Kill everything at once, without asking what became of it."""
+        for unit in self.state.units():
+            if unit.record.is_alive:
+                self.control.kill(unit)
+
     # ------------------------------------------------------------------ when to look again
 
     @property
