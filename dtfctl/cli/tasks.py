@@ -67,8 +67,10 @@ def status(
         screen.print(line)
     if _tables.taken_by(found):
         screen.next("dtfctl down --force (forgets it here; theirs runs on), or take it back: dtfctl up FILE --adopt")
-    elif any(task.state in ("failed", "crashed", "lost") for task in found.tasks):
+    elif any(task.state in ("failed", "crashed") for task in found.tasks):
         screen.next("dtfctl restart failed")
+    elif any(task.state == "lost" for task in found.tasks):
+        screen.next("dtfctl hosts")
     elif not found.jobs:
         screen.next("dtfctl submit SCRIPT")
     return 0

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from dtfctl.launcher.providers.host_agent import find, kill
+from dtfctl.launcher.providers.host_agent import find, kill, try_lock
 from dtfctl.launcher.providers.host_base import (
     BASE,
     POLL_S,
@@ -21,6 +21,7 @@ from dtfctl.launcher.providers.host_keys import forget_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 END_S = 10.0
@@ -135,10 +136,29 @@ def evict(cluster: str) -> int:
 
 def end_processes(cluster: str) -> int:
     """Kill what runs of a cluster, agents first; how many processes there were."""
+    return end_all(cluster, lambda: processes_of(cluster))
+
+
+def end_strays(cluster: str, host: str) -> int:
+    """Kill what an agent has left that is gone with all its records, of which no other will know; how much that was."""
+    own = os.path.join(BASE, "clusters", cluster, "hosts", host)
+    if os.path.exists(os.path.join(own, "state.json")):
+        return 0
+    held = try_lock(os.path.join(private("clusters", cluster, "hosts", host), "agent.lock"))
+    if held is None:
+        return 0  # one is there, and has not stored anything yet
+    try:
+        return end_all(cluster, lambda: live_processes([os.fsencode(own)], {}))
+    finally:
+        os.close(held)
+
+
+def end_all(cluster: str, look: Callable[[], dict[int, bool]]) -> int:
+    """Kill processes of a cluster until none is found; how many there were."""
     ended: set[int] = set()
     deadline = time.monotonic() + END_S
     while True:
-        found = processes_of(cluster)
+        found = look()
         if not found:
             return len(ended)
         if time.monotonic() > deadline:
@@ -158,7 +178,11 @@ def processes_of(cluster: str) -> dict[int, bool]:
     Those in its records, those whose command line or variables name its folder, and all that these have started.
     """
     folders = [os.fsencode(os.path.join(BASE, *way, "clusters", cluster)) for way in ((), ("controllers",))]
-    known = recorded(cluster)
+    return live_processes(folders, recorded(cluster))
+
+
+def live_processes(folders: list[bytes], known: dict[int, int]) -> dict[int, bool]:
+    """Find the live processes that name one of the folders or are `known`, and all that these have started."""
     found: dict[int, bool] = {}
     parents: dict[int, int] = {}
     for name in os.listdir("/proc"):

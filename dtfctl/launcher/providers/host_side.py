@@ -40,6 +40,7 @@ from dtfctl.launcher.providers.host_owner import (
     clean,
     clean_all,
     end_controllers,
+    end_strays,
     take_stamp,
 )
 
@@ -92,6 +93,7 @@ def ensure(
         info = find(cluster, host)
         if info is None:
             say(stage="starting", detail="")
+            end_strays(cluster, host)
             info = start(cluster, host, tried, address or known["address"], certificates, arguments)
         else:
             put_certificates(cluster, certificates)

@@ -43,6 +43,11 @@ def test_status_of_a_degraded_cluster_says_what_is_wrong_and_what_to_do(dtfctl: 
     assert result.err == "next: dtfctl restart failed\n"
 
 
+def test_tasks_whose_hosts_are_away_are_no_case_for_a_restart(dtfctl: Dtfctl) -> None:
+    found = status(task("ps/0", state="lost"), problems=["localhost: it has been silent for 18 s"])
+    assert dtfctl("status", fake=FakeLauncher(found)).err == "next: dtfctl hosts\n"
+
+
 def test_status_of_a_cluster_that_somebody_took_over_says_who_has_it(dtfctl: Dtfctl) -> None:
     whose = "eve@box (/home/eve/.local/state/dtfctl, since 2026-01-02 03:04 UTC)"
     found = status(task("ps/0", state="lost"), problems=[f"localhost: cluster demo there belongs to {whose}"])

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -409,3 +410,21 @@ def test_ending_one_of_two_clusters_of_a_name_leaves_the_key_of_the_other(
     assert keys.read_text() == mine
     host_keys.forbid("restrict ssh-ed25519 BBBB dtfctl-t")
     assert keys.read_text() == "ssh-ed25519 AAAA somebody\n"
+
+
+def test_what_an_agent_left_that_is_gone_with_its_records_is_ended(base: Path) -> None:
+    own = base / "clusters" / "c" / "hosts" / "h"
+    own.mkdir(parents=True)
+    words = [sys.executable, "-c", "input()", str(own / "runs" / "ps-0" / "1" / "config.json")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as task:
+        (own / "state.json").write_text("{}")
+        assert host_owner.end_strays("c", "h") == 0, "an agent that begins knows it"
+        (own / "state.json").unlink()
+        held = host_agent.try_lock(str(own / "agent.lock"))
+        assert held is not None
+        assert host_owner.end_strays("c", "h") == 0, "an agent is there"
+        os.close(held)
+        assert task.poll() is None
+        assert host_owner.end_strays("c", "other") == 0
+        assert host_owner.end_strays("c", "h") == 1
+        assert task.wait() == -signal.SIGKILL
