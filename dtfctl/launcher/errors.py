@@ -22,6 +22,7 @@ LauncherError
 ├── ConnectionLost         255  the host went away while it was used
 ├── HostFailed             1    a host cannot be used (providers/base.py)
 ├── ClusterFailed          1    the tasks do not run
+│   ├── FolderGone              an agent's folder was deleted (agent/loop.py)
 │   ├── NoSpace                 the disk is full
 │   └── PortTaken               a fixed port belongs to another process
 └── InternalError          125  a bug
