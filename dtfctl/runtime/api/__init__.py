@@ -39,6 +39,7 @@ from dtfctl.runtime.api import (
     math,
     metrics,
     missing,
+    mixed_precision,
     nest,
     nn,
     python_io,

@@ -59,7 +59,6 @@ INSTEAD: dict[str, str] = {
     "linalg": "the functions of `tf.linalg`",
     "lite": "`tf.graph_util` and `tf.saved_model`",
     "LMDBReader": "`tf.TFRecordReader`",
-    "mixed_precision": "`tf.cast`, and a factor on the loss",
     "mlir": "`tf.Graph.as_graph_def`",
     "Module": "`tf.make_template` and variable scopes",
     "nn": "`tf.nn` and `tf.raw_ops`",

@@ -26,6 +26,7 @@ from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.precision import MIXED
 
 log = logging.getLogger(__name__)
 _NODE = re.compile(r"\{\{node ([^{}]*)\}\}")
@@ -77,7 +78,7 @@ class BaseSession:
             raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         self._graph: Graph = graph if graph is not None else context.get_default_graph()
         self._target = target or ""
-        self._config = config if config is not None else config_pb2.ConfigProto()
+        self._config = MIXED.configured(config if config is not None else config_pb2.ConfigProto())
         self._backend: Backend = open_backend(self._target, self._config)
         self._lock = threading.RLock()
         self._created = False

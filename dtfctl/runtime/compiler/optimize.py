@@ -11,12 +11,22 @@ from dtfctl.runtime.compiler.passes.branches import choose_branches
 from dtfctl.runtime.compiler.passes.common import merge_common
 from dtfctl.runtime.compiler.passes.dependencies import drop_idle
 from dtfctl.runtime.compiler.passes.fold import DEFAULT_LIMIT, fold_constants
+from dtfctl.runtime.compiler.passes.mixed_precision import lower_precision
 from dtfctl.runtime.compiler.passes.rewrite import drop_unused
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 
 # Marks nodes that are to run as they are.
 PLAIN_PLAN = "_plain_plan"
 _OFF = config_pb2.RewriterConfig.OFF
+# By the switch that asks for it.
+_PRECISION = {
+    "auto_mixed_precision": (dtypes.float16, "GPU"),
+    "auto_mixed_precision_cpu": (dtypes.float16, "CPU"),
+    "auto_mixed_precision_mkl": (dtypes.bfloat16, "CPU"),
+    "auto_mixed_precision_onednn_bfloat16": (dtypes.bfloat16, "CPU"),
+}
 _L0 = config_pb2.OptimizerOptions.L0
 
 
@@ -32,6 +42,7 @@ class Rewrites:
         dependencies: do not compute what is only waited for.
         remapping: let workers plan for the shapes they see, with fused kernels and buffers kept between steps. That
             changes no graph, so only its own switch turns it off.
+        precision: compute float32 in these types on these types of device, where little is lost by it.
     """
 
     fold: bool = True
@@ -41,6 +52,7 @@ class Rewrites:
     dependencies: bool = True
     remapping: bool = True
     fold_limit: int = DEFAULT_LIMIT
+    precision: tuple[tuple[DType, str], ...] = ()
 
     @classmethod
     def from_options(cls, options: config_pb2.GraphOptions) -> Rewrites:
@@ -62,13 +74,16 @@ class Rewrites:
             dependencies=every and rewriter.dependency_optimization != _OFF,
             remapping=remapping,
             fold_limit=limit,
+            precision=tuple(
+                kind for switch, kind in _PRECISION.items() if getattr(rewriter, switch) == config_pb2.RewriterConfig.ON
+            ),
         )
 
 
 def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None = None) -> None:
     """Rewrite a pruned, placed graph; it is changed. Feeds, fetches and targets stay, with their names.
 
-    No rewrite changes a fetched value beyond rounding, or removes an effect.
+    No rewrite but that of precision changes a fetched value beyond rounding, and none removes an effect.
     """
     rewrites = rewrites or Rewrites()
     wanted = {graph.nodes[t] for t in targets if t in graph.nodes}
@@ -85,6 +100,10 @@ def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None
         changed = merge_common(graph) or changed
     if rewrites.dependencies:
         changed = drop_idle(graph, protected) or changed
+    for dtype, device_type in rewrites.precision:
+        given = {e.node for n in roots for e in n.inputs}
+        if lower_precision(graph, dtype, device_type, protected | given) and rewrites.fold:
+            changed = fold_constants(graph, rewrites.fold_limit) or changed
     if changed:
         drop_unused(graph, roots)
     if not rewrites.remapping:

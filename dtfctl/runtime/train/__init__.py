@@ -113,10 +113,14 @@ _MESSAGES = {
 _HOME = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 _HOME |= dict.fromkeys(("Compression", "compress_transfers"), "dtfctl.runtime.ops.transfer_compression")
 _HOME |= {name: f"dtfctl.protocol.{module}" for module, names in _MESSAGES.items() for name in names}
-__all__ = sorted(_HOME)
+# Modules whose names are under their own.
+_BELOW = ("experimental",)
+__all__ = sorted([*_HOME, *_BELOW])
 
 
 def __getattr__(name: str) -> Any:
+    if name in _BELOW:
+        return importlib.import_module(f"{__name__}.{name}")
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module 'tf.train' has no attribute {name!r}")

@@ -199,7 +199,7 @@ class Optimizer:
 
     def variables(self) -> list[Any]:
         """Return all variables of the optimizer's own, by name."""
-        graph = context.get_default_graph()
+        graph = _outer_graph()
         slots = [s for by_var in self._slots.values() for s in by_var.values()]
         others = [v for (_, g), v in self._non_slots.items() if g is graph]
         return sorted([*slots, *others], key=lambda v: str(v.name))
@@ -261,7 +261,7 @@ class Optimizer:
         return held[var]
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
-        graph = context.get_default_graph()
+        graph: Any = _outer_graph()
         key = (name, graph)
         if key not in self._non_slots:
             with graph.colocate_with(colocate_with.op):
@@ -274,10 +274,16 @@ class Optimizer:
         return self._non_slots[key]
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
-        return self._non_slots.get((name, graph or context.get_default_graph()))
+        return self._non_slots.get((name, graph or _outer_graph()))
 
     def _call_if_callable(self, value: Any) -> Any:
         return value() if callable(value) else value
+
+
+def _outer_graph() -> Any:
+    """Return the graph that variables are in, also while a branch of a condition is being built."""
+    with init_scope():
+        return context.get_default_graph()
 
 
 def _check_type(tensor: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import UnimplementedError
+from dtfctl.runtime.kernels.into.low_precision import rounded_to_bfloat16
 from dtfctl.runtime.kernels.promises import FIRST, Promises
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
@@ -40,6 +41,8 @@ def _cast(k: KernelBuild) -> Kernel:
         return lambda x: x != zero
     if source.is_complex and not target.is_complex:
         return lambda x: x.real.astype(to)
+    if source is dtypes.float32 and target is dtypes.bfloat16 and k.xp is np:
+        return lambda x: rounded_to_bfloat16(np.asarray(x))
     if source.is_floating and target.is_integer and source.np.itemsize <= 2:
         return lambda x: x.astype(np.float32).astype(to)
     return lambda x: x.astype(to)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision, text
+from dtfctl.runtime.kernels.into.low_precision import BFLOAT16, multiply_bfloat16
 from dtfctl.runtime.kernels.into.products import multiply, multiply_stacks
 from dtfctl.runtime.kernels.promises import OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
@@ -39,6 +40,10 @@ def _matmul(k: KernelBuild) -> Kernel:
         x, y = (a.T if ta else a), (b.T if tb else b)
         if x.shape[1] != y.shape[0]:
             raise InvalidArgumentError(f"Matrix size-incompatible: In[0]: {text(a.shape)}, In[1]: {text(b.shape)}")
+        if dtype == BFLOAT16 and k.xp is np:
+            found = multiply_bfloat16(a, b, ta, tb)
+            if found is not None:
+                return found
         return multiply(a, b, ta, tb) if product is None else product(x, y)
 
     return kernel

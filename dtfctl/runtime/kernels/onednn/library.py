@@ -7,6 +7,8 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from dtfctl.cores import available, granted, pinned
@@ -24,6 +26,9 @@ QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_D
 )
 _QUERY_IMPLEMENTATION = 8
 _F32 = 3
+_BF16 = 2
+# How the kernel calls what multiplies bfloat16.
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _TAG_ANY = 1
 _CPU = 1
 _IN_ORDER = 1
@@ -125,9 +130,9 @@ class Library:
         self.call("memory_desc_create_with_tag", ctypes.byref(md), len(dims), _dims(dims), _F32, _TAG_ANY)
         return md
 
-    def strided(self, dims: Sequence[int], strides: Sequence[int]) -> ctypes.c_void_p:
-        md = ctypes.c_void_p()
-        self.call("memory_desc_create_with_strides", ctypes.byref(md), len(dims), _dims(dims), _F32, _dims(strides))
+    def strided(self, dims: Sequence[int], strides: Sequence[int], is_bfloat16: bool = False) -> ctypes.c_void_p:
+        md, kind = ctypes.c_void_p(), _BF16 if is_bfloat16 else _F32
+        self.call("memory_desc_create_with_strides", ctypes.byref(md), len(dims), _dims(dims), kind, _dims(strides))
         return md
 
     def vector(self, size: int) -> ctypes.c_void_p:
@@ -228,3 +233,13 @@ _NUMBERS = {
     "diff_weights": DIFF_WEIGHTS,
     "diff_bias": DIFF_BIAS,
 }
+
+
+@lru_cache(1)
+def multiplies_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Tell whether this CPU has instructions for products of bfloat16 (AVX512-BF16 or AMX)."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return False
+    return any(line.startswith("flags") and not _BF16_FLAGS.isdisjoint(line.split()) for line in lines)

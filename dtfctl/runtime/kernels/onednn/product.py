@@ -1,11 +1,12 @@
-"""Products of float32 matrices of known sizes."""
+"""Products of float32 or bfloat16 matrices of known sizes, and rounding of one to the other."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
-from dtfctl.runtime.kernels.onednn.library import QUERY_DST, QUERY_SRC, QUERY_WEIGHTS, Library, OneDnnError
+from dtfctl.runtime.kernels.onednn.library import QUERY_DST, QUERY_SRC, QUERY_WEIGHTS, Library, OneDnnError, arguments
 from dtfctl.runtime.kernels.onednn.passes import Pass, adapted
 
 # Implementations that are for lack of a better one.
@@ -19,18 +20,21 @@ class Product:
 
     Args:
         sizes: rows of the product, inner dimension, columns. biased: whether a row is added.
+        is_bfloat16: whether arrays are, instead of float32; sums are float32's all the same.
 
     Raises:
         OneDnnError: the library has nothing good for that.
     """
 
-    def __init__(self, library: Library, sizes: tuple[int, int, int], ta: bool, tb: bool, biased: bool) -> None:
+    def __init__(
+        self, library: Library, sizes: tuple[int, int, int], ta: bool, tb: bool, biased: bool, is_bfloat16: bool = False
+    ) -> None:
         rows, inner, columns = sizes
         self._library = library
-        self._a = library.strided((rows, inner), (1, rows) if ta else (inner, 1))
-        self._b = library.strided((inner, columns), (1, inner) if tb else (columns, 1))
+        self._a = library.strided((rows, inner), (1, rows) if ta else (inner, 1), is_bfloat16)
+        self._b = library.strided((inner, columns), (1, inner) if tb else (columns, 1), is_bfloat16)
         self._bias = library.strided((1, columns), (columns, 1)) if biased else None
-        self._out = library.strided((rows, columns), (columns, 1))
+        self._out = library.strided((rows, columns), (columns, 1), is_bfloat16)
         self._run = adapted(library, self._make)
 
     def __call__(self, *arrays: Any) -> None:
@@ -53,3 +57,25 @@ class Product:
             **bias,
             dst=(self._out, QUERY_DST, 0),
         )
+
+
+class Rounding:
+    """Rounds contiguous float32 arrays of one size to bfloat16, to the nearest and of two to the even.
+
+    Raises:
+        OneDnnError: the library does not.
+    """
+
+    def __init__(self, library: Library, size: int) -> None:
+        source, target = library.vector(size), library.strided((size,), (1,), True)
+        self._library = library
+        self._from, self._to = library.memory(source), library.memory(target)
+        self._reorder = library.reorder(source, target)
+        self._args = arguments(src=self._from, dst=self._to)
+        self._lock = threading.Lock()
+
+    def __call__(self, x: Any, out: Any) -> None:
+        with self._lock:
+            self._library.point(self._from, x)
+            self._library.point(self._to, out)
+            self._library.execute(self._reorder, self._args)
