@@ -25,6 +25,12 @@ LISTS = {
     "compiler/passes/branches.py": [
         ({"If", "StatelessIf", "Case", "StatelessCase"}, "which call takes the place of a conditional"),
     ],
+    # That whole module is TensorFlow's table of what less precision does to ops; most of it is text, which is not found.
+    "compiler/passes/precision_lists.py": [
+        ({"OneHot", "Size"}, "TensorFlow converts them to float16 only"),
+        ({"Rsqrt", "Square", "SquaredDifference"}, "they follow their inputs in bfloat16 only"),
+        ({"ScatterNd", "ResizeBilinear"}, "TensorFlow converts them to bfloat16 only"),
+    ],
     "compiler/place.py": [({"GetSessionHandle", "GetSessionHandleV2"}, "a handle stands for a value where it is")],
     "executor/frame_nodes.py": [
         ({"_SwitchN", "_Arg", "_Retval", "Const", "NoOp", "ControlTrigger"}, "how the frame machine runs each"),
