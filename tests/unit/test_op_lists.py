@@ -25,7 +25,7 @@ LISTS = {
     "compiler/passes/branches.py": [
         ({"If", "StatelessIf", "Case", "StatelessCase"}, "which call takes the place of a conditional"),
     ],
-    # That whole module is TensorFlow's table of what less precision does to ops; most of it is text, which is not found.
+    # All of that module is TensorFlow's table of what less precision does to ops; most of it is text, not found here.
     "compiler/passes/precision_lists.py": [
         ({"OneHot", "Size"}, "TensorFlow converts them to float16 only"),
         ({"Rsqrt", "Square", "SquaredDifference"}, "they follow their inputs in bfloat16 only"),
