@@ -46,7 +46,11 @@ def main() -> None:
     if folder:
         target = serve_with_certificates(addresses, job, int(index), Path(folder))
     else:
-        server = load_runtime(runtime).train.Server(addresses, job_name=job, task_index=int(index))
+        tf = load_runtime(runtime)
+        config = tf.ConfigProto()
+        # TensorFlow's tasks each lead groups of their own unless they are told who does.
+        config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
+        server = tf.train.Server(addresses, job_name=job, task_index=int(index), config=config)
         target = server.target
     print(json.dumps({"target": target}), file=answers)
     sys.stdin.read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.bench import Case
-from benchmarks.cases import chain, control_plane, exchange, memory, models, scaling, steps, storage
+from benchmarks.cases import chain, collectives, control_plane, exchange, memory, models, scaling, steps, storage
 
 
 def all_cases() -> list[Case]:
@@ -13,6 +13,7 @@ def all_cases() -> list[Case]:
         *models.CASES,
         *chain.CASES,
         *exchange.CASES,
+        *collectives.CASES,
         *storage.CASES,
         *memory.CASES,
         *control_plane.CASES,

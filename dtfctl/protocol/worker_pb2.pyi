@@ -234,3 +234,107 @@ class StepReport(_message.Message):
     step_stats: _stats_pb2.StepStats
     partition_graph: _containers.RepeatedCompositeFieldContainer[_graph_pb2.GraphDef]
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., derived: bool = ..., step_stats: _Optional[_Union[_stats_pb2.StepStats, _Mapping]] = ..., partition_graph: _Optional[_Iterable[_Union[_graph_pb2.GraphDef, _Mapping]]] = ...) -> None: ...
+
+class CollectiveMessage(_message.Message):
+    __slots__ = ("join_group", "group_ready", "join_instance", "instance_ready", "end_group", "leave_group")
+    JOIN_GROUP_FIELD_NUMBER: _ClassVar[int]
+    GROUP_READY_FIELD_NUMBER: _ClassVar[int]
+    JOIN_INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_READY_FIELD_NUMBER: _ClassVar[int]
+    END_GROUP_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    join_group: JoinGroup
+    group_ready: GroupReady
+    join_instance: JoinInstance
+    instance_ready: InstanceReady
+    end_group: EndGroup
+    leave_group: LeaveGroup
+    def __init__(self, join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., group_ready: _Optional[_Union[GroupReady, _Mapping]] = ..., join_instance: _Optional[_Union[JoinInstance, _Mapping]] = ..., instance_ready: _Optional[_Union[InstanceReady, _Mapping]] = ..., end_group: _Optional[_Union[EndGroup, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ...) -> None: ...
+
+class JoinGroup(_message.Message):
+    __slots__ = ("request", "job", "group_key", "group_size", "device", "incarnation", "place")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    job: str
+    group_key: int
+    group_size: int
+    device: str
+    incarnation: int
+    place: int
+    def __init__(self, request: _Optional[int] = ..., job: _Optional[str] = ..., group_key: _Optional[int] = ..., group_size: _Optional[int] = ..., device: _Optional[str] = ..., incarnation: _Optional[int] = ..., place: _Optional[int] = ...) -> None: ...
+
+class GroupReady(_message.Message):
+    __slots__ = ("request", "communicator", "member", "code", "message")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    communicator: int
+    member: _containers.RepeatedCompositeFieldContainer[GroupMember]
+    code: int
+    message: str
+    def __init__(self, request: _Optional[int] = ..., communicator: _Optional[int] = ..., member: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class GroupMember(_message.Message):
+    __slots__ = ("device", "incarnation")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    device: str
+    incarnation: int
+    def __init__(self, device: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class JoinInstance(_message.Message):
+    __slots__ = ("request", "communicator", "instance_key", "device", "what", "is_source")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_KEY_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    IS_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    communicator: int
+    instance_key: int
+    device: str
+    what: str
+    is_source: bool
+    def __init__(self, request: _Optional[int] = ..., communicator: _Optional[int] = ..., instance_key: _Optional[int] = ..., device: _Optional[str] = ..., what: _Optional[str] = ..., is_source: bool = ...) -> None: ...
+
+class InstanceReady(_message.Message):
+    __slots__ = ("request", "source", "code", "message")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    source: int
+    code: int
+    message: str
+    def __init__(self, request: _Optional[int] = ..., source: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class EndGroup(_message.Message):
+    __slots__ = ("communicator", "code", "message")
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    communicator: int
+    code: int
+    message: str
+    def __init__(self, communicator: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class LeaveGroup(_message.Message):
+    __slots__ = ("job", "group_key", "device")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    group_key: int
+    device: str
+    def __init__(self, job: _Optional[str] = ..., group_key: _Optional[int] = ..., device: _Optional[str] = ...) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,15 @@ def test_two_clients_train_in_step(stock: Stock, tmp_path: Path) -> None:
     # Worker 0 pulls towards 1 and worker 1 towards 3; only together do they reach 2.
     assert abs(float(said[0].split()[-1]) - 2.0) < 0.05
     assert said[1].startswith("steps ")
+
+
+def test_tasks_compute_together(stock: Stock) -> None:
+    assert stock.run("stock_collectives.py", "together").endswith("done\n")
+
+
+def test_two_clients_compute_together(stock: Stock) -> None:
+    """Each pulls its own copy elsewhere; by the mean of both gradients both copies go to the middle."""
+    clients = [stock.start("stock_collectives.py", "alone", str(task), worker=task) for task in range(2)]
+    said = [stock.finish(client).splitlines() for client in clients]
+    assert said[0] == said[1]
+    assert all(abs(w - 2.0) < 1e-4 for w in json.loads(said[0][0]))

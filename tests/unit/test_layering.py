@@ -26,6 +26,7 @@ RUNTIME = [
     {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},
     {"runtime.executor"},
     {"runtime.steps"},
+    {"runtime.collective"},
     {"runtime.services"},
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.export", "runtime.testing"},

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph
-from dtfctl.runtime.framework.structural_ops import RECVS
+from dtfctl.runtime.framework.structural_ops import COLLECTIVE_START, RECVS
 
 _RANK = attrgetter("rank")
 
@@ -36,6 +36,10 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     being waited for, the one of least rank has its send's ancestors all of lower rank, so nothing holds that send back.
     A kernel that may block has no such order, so the schedule is safe only if nothing else is pending beside one.
 
+    What a group computes depends on all its members, which the ranks do not tell. What must be waited for before such a
+    computation can begin is waited for first; where that is the result of one, and something else is waited for that
+    another one needs, no order is safe: another member may begin them the other way round.
+
     Raises:
         InvalidArgumentError: the graph has a cycle.
     """
@@ -46,7 +50,8 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     left = {node: len(node.inputs) + len(node.control_inputs) for node in graph}
     consumers = graph.consumers()
     ready: list[tuple[int, int, Node]] = []
-    waiting: list[tuple[int, int, Node]] = []
+    waiting: list[tuple[bool, int, int, Node]] = []
+    urgent = _before_collectives(graph)
     blocking: set[Node] = set()
     is_safe = True
 
@@ -55,7 +60,10 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
         if blocks:
             blocking.add(node)
         waits = blocks or (node.op in RECVS and not is_client_terminated(node))
-        heapq.heappush(waiting if waits else ready, (node.rank, position[node], node))
+        if waits:
+            heapq.heappush(waiting, (node not in urgent, node.rank, position[node], node))
+        else:
+            heapq.heappush(ready, (node.rank, position[node], node))
 
     for node, count in left.items():
         if not count:
@@ -65,8 +73,8 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
         if ready:
             node = heapq.heappop(ready)[2]
         else:
-            is_safe = is_safe and not (blocking and len(waiting) > 1)
-            node = heapq.heappop(waiting)[2]
+            is_safe = is_safe and not (blocking and len(waiting) > 1) and not _is_undecided(waiting, urgent)
+            node = heapq.heappop(waiting)[3]
             blocking.discard(node)
         order.append(node)
         for consumer, _ in consumers[node]:
@@ -77,6 +85,27 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
         stuck = next(node for node, count in left.items() if count)
         raise InvalidArgumentError(f"Graph contains a cycle through node '{stuck.name}'", stuck.name)
     return Schedule(_with_late_reads(order, graph), is_safe)
+
+
+def _before_collectives(graph: NodeGraph) -> set[Node]:
+    """Find the nodes that must have run before some computation of a group begins."""
+    found: set[Node] = set()
+    stack = [node for node in graph if node.op == COLLECTIVE_START]
+    while stack:
+        node = stack.pop()
+        for source in (*(edge.node for edge in node.inputs), *node.control_inputs):
+            if source not in found:
+                found.add(source)
+                stack.append(source)
+    return found
+
+
+def _is_undecided(waiting: list[tuple[bool, int, int, Node]], urgent: set[Node]) -> bool:
+    """Tell whether computations of groups need several things waited for, the result of another one among them."""
+    if not urgent:
+        return False
+    needed = [node for *_, node in waiting if node in urgent]
+    return len(needed) > 1 and any(c.op == COLLECTIVE_START for node in needed for c in node.control_inputs)
 
 
 def _in_rank_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[Node] | None:

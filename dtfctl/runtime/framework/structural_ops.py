@@ -34,3 +34,23 @@ IFS = frozenset(("If", "StatelessIf"))
 CASES = frozenset(("Case", "StatelessCase"))
 WHILES = frozenset(("While", "StatelessWhile"))
 FUNCTIONAL = CALLS | IFS | CASES | WHILES
+
+# What the devices of a group compute together: begun by a node of this kind, waited for by a receive
+# (compiler/collectives.py).
+COLLECTIVE_START = "_CollectiveStart"
+COLLECTIVES = frozenset(
+    (
+        "CollectiveReduce",
+        "CollectiveReduceV2",
+        "CollectiveReduceV3",
+        "CollectiveReduceScatterV2",
+        "CollectiveGather",
+        "CollectiveGatherV2",
+        "CollectiveBcastSend",
+        "CollectiveBcastSendV2",
+        "CollectiveBcastRecv",
+        "CollectiveBcastRecvV2",
+        "CollectiveAllToAllV2",
+        "CollectiveAllToAllV3",
+    )
+)

@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.collective_request import CollectiveExchange
 
 
 class Rendezvous(Protocol):
@@ -68,6 +69,7 @@ class StepContext:
         cancellation: set when the step must stop; whatever waits observes it.
         rendezvous, functions: see their protocols.
         trace: where nodes' timings are recorded (`executor.trace.StepTrace`), or None.
+        collectives: the groups that devices of the session are in; None where there is no session.
         frame: "FRAME:ITERATION" of the node that runs; "0:0" outside loops. Part of rendezvous keys.
     """
 
@@ -81,3 +83,4 @@ class StepContext:
     frame: str = "0:0"
     session_handle: str = ""
     trace: Any = field(default=None)
+    collectives: CollectiveExchange | None = None

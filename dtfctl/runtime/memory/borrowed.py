@@ -15,10 +15,9 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableError
 from dtfctl.runtime.memory.region import ALIGN, address
-from dtfctl.runtime.memory.shared_memory import Place
+from dtfctl.runtime.memory.shared_memory import WORD, Place
 
 _MADV_POPULATE_READ = 22
-_WORD = 8
 Held = dict[int, tuple[weakref.ref[np.ndarray[Any, Any]], int]]
 
 
@@ -58,7 +57,7 @@ class Mapping:
             InvalidArgumentError: that is not inside the arena.
             UnavailableError: the link has ended.
         """
-        if offset % _WORD or not 0 < length <= self._size or not 0 <= offset <= self._size - length:
+        if offset % WORD or not 0 < length <= self._size or not 0 <= offset <= self._size - length:
             raise InvalidArgumentError(f"A tensor of {length} bytes at {offset} is outside a peer's shared memory")
         end = -(-(offset + length) // ALIGN) * ALIGN
         if end > self._seen:

@@ -27,6 +27,8 @@ from dtfctl.runtime.memory.region import ALIGN, Array, Memory, Region, address
 
 # Smaller tensors travel with their frames.
 LEAST = 1 << 16
+# Where a tensor may begin, in bytes.
+WORD = 8
 # Shares of the host's memory an arena may grow to: one for all peers, and one for a single peer.
 _COMMON_SHARE, _PRIVATE_SHARE = 4, 8
 _LARGEST = 1 << 36
@@ -97,13 +99,16 @@ class Arena(Region):
 
     def lend(self, array: Array) -> tuple[int, int] | None:
         """Note that a peer may look at a contiguous array until it is taken back: its block, and where it begins.
-        None if it lies elsewhere."""
+        None if it lies elsewhere, or where arrays do not begin for a peer, as a part of another one may."""
         with self._lock:
             block = self.block_of(array)
             if block is None or not array.flags.c_contiguous:
                 return None
+            offset = address(array) - self._start
+            if offset % WORD:
+                return None
             self._loans[block] = self._loans.get(block, 0) + 1
-            return block, address(array) - self._start
+            return block, offset
 
     def take_back(self, block: int, count: int = 1) -> None:
         """Take back a block at which a peer will not look any more, and that was lent to it so many times."""

@@ -73,6 +73,8 @@ class Kind(IntEnum):
     LOST = 15
     # How long tensors encoded by the codec that the payload names take the sender to decode (compression/judge.py).
     DECODED = 16
+    # What tasks say of groups that compute something together (runtime/collective).
+    COLLECTIVE = 17
 
 
 class Flag(IntFlag):

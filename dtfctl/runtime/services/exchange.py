@@ -51,6 +51,8 @@ class Exchange:
             self._start(link, frame)
         elif kind is _DONE:
             self._done(link.peer_task, frame)
+        elif kind is Kind.COLLECTIVE:
+            self._worker.collectives.received(link.peer_task, frame.payload)
         elif kind is Kind.CANCEL:
             self._worker.cancel(frame.step)
         elif kind is Kind.CLEANUP:

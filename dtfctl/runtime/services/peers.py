@@ -438,6 +438,16 @@ class Peers:
         """Start a call; its `result` is what `request` returns."""
         return self._call(task, method, message, answer, timeout_s, wait=False)
 
+    def hear_of(self, task: str) -> None:
+        """Wait until it is known in which life a task is.
+
+        Raises:
+            OpError: it does not answer.
+        """
+        if self.life_of(task) == 0:
+            answer = self.status(task, REQUEST_TIMEOUT_S).result()
+            self.learn(task, answer.incarnation)
+
     def status(self, task: str, timeout_s: float) -> Answer:
         """Ask who is there, waiting for the peer to come up."""
         return self._call(

@@ -13,6 +13,7 @@ import grpc
 from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.collective.members import Collectives, group_leader
 from dtfctl.runtime.compression import ENCODED
 from dtfctl.runtime.framework.denormals import denormals_flushed
 from dtfctl.runtime.framework.device import Device
@@ -121,7 +122,9 @@ class TaskServer:
         ]
         devices += find_gpus(config.job_name, config.task_index, config.default_session_config)
         alone = len(addresses) == 1
-        self.worker = Worker(config.task, devices, None if alone else self._peers)
+        neighbours = None if alone else self._peers
+        leader = config.default_session_config.experimental.collective_group_leader or group_leader(addresses)
+        self.worker = Worker(config.task, devices, neighbours, Collectives(config.task, life, neighbours, leader))
         self.master = Master(
             self.worker, None if alone else self._peers, life, config.peer_timeout_s, config.default_session_config
         )

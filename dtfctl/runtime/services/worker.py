@@ -12,6 +12,9 @@ from typing import Any
 
 import dtfctl.runtime.kernels.control.tensor_list  # noqa: F401  Lists may arrive before a kernel here has made one.
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.collective.leader import GROUP_BIT
+from dtfctl.runtime.collective.members import Collectives
+from dtfctl.runtime.compiler.collectives import split_collectives
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.keys import is_client_terminated
@@ -53,10 +56,18 @@ class Worker:
     Args:
         task: "/job:J/replica:0/task:N".
         transport: reaches other tasks; None where there are none.
+        collectives: the groups that devices of this task are in; by itself those of a task without others.
     """
 
-    def __init__(self, task: str, devices: Sequence[Device], transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        task: str,
+        devices: Sequence[Device],
+        transport: Transport | None = None,
+        collectives: Collectives | None = None,
+    ) -> None:
         self.task = task
+        self.collectives = collectives or Collectives(task)
         self.devices = list(devices)
         self.steps_run = 0
         self._by_name = {d.name: d for d in devices}
@@ -93,7 +104,8 @@ class Worker:
                 resources = found if found is not None else self._job_resources.setdefault(job, self._new_resources())
             else:
                 resources = {d.name: d.resources for d in self.devices}
-            return self._sessions.setdefault(handle, WorkerSession(handle, resources, isolate, master, job))
+            groups = self.collectives.of_session(handle, job)
+            return self._sessions.setdefault(handle, WorkerSession(handle, resources, groups, isolate, master, job))
 
     def _new_resources(self) -> dict[str, ResourceManager]:
         return {d.name: ResourceManager(d.resources.default_container) for d in self.devices}
@@ -124,6 +136,7 @@ class Worker:
         if session is None:
             return
         session.close(reason)
+        self.collectives.end_session(handle)
         session.idle.wait(wait_s)
         for number, partition in list(session.partitions.items()):
             self._partitions.pop(number, None)
@@ -180,6 +193,7 @@ class Worker:
             graphs = split_by_device(graph, {name: d.incarnation for name, d in self._by_name.items()})
         executors = []
         for name, part in graphs.items():
+            split_collectives(part)
             device = self._by_name.get(name)
             if device is None:
                 raise InvalidArgumentError(f"A node is assigned to {name}, which {self.task} does not have")
@@ -283,12 +297,16 @@ class Worker:
 
     def receive(self, frame: Frame) -> None:
         """Take a tensor another task pushed."""
+        if frame.step & GROUP_BIT:
+            self.collectives.receive(frame)
+            return
         step = self.step(frame.step)
         if step is not None:
             step.table.send(frame.key, frame.value, frame.dead)
 
     def peer_lost(self, task: str, error: OpError) -> None:
         """Fail steps that need another task's life which is gone."""
+        self.collectives.peer_lost(task, error)
         for step in list(self._steps.values()):
             if task in step.peers:
                 step.token.cancel(error)
@@ -296,6 +314,7 @@ class Worker:
     def drop_orphans(self) -> None:
         """Forget steps that got tensors but were never started, so that a dead master leaves nothing behind."""
         limit = time.monotonic() - ORPHAN_S
+        self.collectives.drop_orphans(limit)
         for step_id, step in list(self._steps.items()):
             if not step.is_begun and not step.peers and step.created < limit:
                 self.cleanup(step_id)

@@ -12,7 +12,8 @@ from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.steps.abandon import when_late
 
-_ENDED = CancelledError("Step has ended", derived=True)
+ENDED = CancelledError("Step has ended", derived=True)
+"""Why a step is cancelled that has ended as it should."""
 
 
 class Step:
@@ -55,6 +56,6 @@ class Step:
 
     def cleanup(self) -> None:
         """End whatever still runs and drop everything the step still holds."""
-        self.token.cancel(_ENDED)
+        self.token.cancel(ENDED)
         if not self.resources.is_empty:
             self.resources.clear()

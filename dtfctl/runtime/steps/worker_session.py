@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.collective_request import CollectiveExchange
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.steps.part import Part
 
@@ -65,6 +66,7 @@ class WorkerSession:
 
     Attributes:
         resources: by device name: its own if isolated, else its job's, and without a job the devices'.
+        collectives: the groups that its devices here are in.
         running: what cancels the steps that clients run here themselves. A step looks at `is_closed` after it has added
             itself; who closes looks here afterwards.
         idle: set once nothing of the closed session runs any more.
@@ -72,6 +74,7 @@ class WorkerSession:
 
     handle: str
     resources: dict[str, ResourceManager]
+    collectives: CollectiveExchange
     isolated: bool
     master: tuple[str, int]
     job: str = ""

@@ -144,6 +144,15 @@ def test_results_made_there_are_not_copied_to_be_sent(pair: Pair) -> None:
     assert not blocks(pair.a)
 
 
+@pytest.mark.parametrize("start", [1, 2])
+def test_a_part_of_a_result_arrives_wherever_it_begins(pair: Pair, start: int) -> None:
+    result = common_arena().empty((100_000,), np.dtype(np.float32))
+    assert result is not None
+    result[:] = np.arange(100_000)
+    pair.a.send((tensor(result[start:]),))
+    np.testing.assert_array_equal(pair.at_b.take(1)[0].value, result[start:])
+
+
 def test_a_tensor_that_comes_back_was_never_copied(pair: Pair) -> None:
     v = variable(np.arange(SIZE, dtype=np.float32))
     there = send(pair, v.read())

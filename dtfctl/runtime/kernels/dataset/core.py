@@ -100,6 +100,7 @@ class Function:
         self._functions = step.functions
         self._captured = list(captured)
         self._handle = step.session_handle
+        self._collectives = step.collectives
 
     def __call__(self, iteration: Iteration, element: Sequence[Any]) -> Element:
         base = iteration.step
@@ -113,6 +114,7 @@ class Function:
             base.rendezvous,
             self._functions,
             session_handle=self._handle,
+            collectives=self._collectives,
         )
         try:
             outputs = self._prepared([*element, *self._captured], step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dtfctl.runtime.ops.op_defs import (
     array,
     binary,
+    collective,
     compression,
     control,
     data_flow,
@@ -30,6 +31,7 @@ from dtfctl.runtime.ops.op_defs import (
 __all__ = [
     "array",
     "binary",
+    "collective",
     "compression",
     "control",
     "data_flow",

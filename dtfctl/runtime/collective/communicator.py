@@ -1,0 +1,187 @@
+"""A group as a task takes part in it: its members, what they have sent, and the computations that go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtfctl.runtime.collective import algorithms
+from dtfctl.runtime.collective.algorithms import Algorithm, Array
+from dtfctl.runtime.collective.merging import MERGES, final_of
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError
+from dtfctl.runtime.kernels.collective_request import CollectiveRequest
+from dtfctl.runtime.memory import shared_memory
+from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.steps.threads import submit
+
+SHORT = 1 << 16
+"""Arrays up to this size (bytes) are dealt with in the thread that reads them."""
+
+
+class Member(NamedTuple):
+    """A device of a group, and the task and life it is in."""
+
+    device: str
+    task: str
+    life: int
+
+
+class Room:
+    """Where the tensors of a group meet in this task, for all of its devices here.
+
+    Attributes:
+        members: by rank; empty as long as nobody here knows that the group is there.
+        running: computations that devices here have begun and not finished.
+    """
+
+    def __init__(self, number: int, created: float) -> None:
+        self.number = number
+        self.created = created
+        self.table = LocalRendezvous()
+        self.members: Sequence[Member] = ()
+        self.running: set[Computation] = set()
+
+
+@dataclass(eq=False)
+class Communicator:
+    """A device's membership.
+
+    Attributes:
+        instances: the rank of the source, -1 where there is none, of computations that all members have agreed on;
+            those that wait until they have.
+        counts: how often each computation was begun here.
+    """
+
+    room: Room
+    rank: int
+    send_to: Callable[[Member, int, str, Array], None]
+    instances: dict[int, int | list[Computation]] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return len(self.room.members)
+
+
+class Computation:
+    """A device's part of one computation, from the kernel that asks to the result: an algorithm, and what drives it.
+
+    Raises (from `begin`): nothing; what fails cancels the step.
+    """
+
+    def __init__(self, request: CollectiveRequest, token: CancellationToken, done: Callable[[Any], None]) -> None:
+        self.request = request
+        self.token = token
+        self.withdraw: list[Callable[[], None]] = []
+        self.communicator: Communicator | None = None
+        self.rank = 0
+        self.size = 0
+        self._done = done
+        self._prefix = ""
+        self._ranks: Sequence[int] = ()
+        self._algorithm: Algorithm | None = None
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def begin(self, communicator: Communicator, count: int, source: int) -> None:
+        """Start it in its group; in any thread, which computes as far as it can without waiting."""
+        request = self.request
+        self.communicator = communicator
+        self._ranks = request.ranks or range(communicator.size)
+        self.rank, self.size = self._ranks.index(communicator.rank), len(self._ranks)
+        self._prefix = f"{request.instance_key}.{count}."
+        self._algorithm = _algorithm(self, request, source)
+        self._advance(None)
+
+    # What the algorithm uses (algorithms.Group) -----------------------------------------------------------------------
+
+    def send(self, to: int, tag: str, value: Array) -> None:
+        communicator = self.communicator
+        assert communicator is not None
+        room = communicator.room
+        communicator.send_to(room.members[self._ranks[to]], room.number, self._key(tag, self.rank, to), value)
+
+    def _key(self, tag: str, source: int, to: int) -> str:
+        return f"{self._prefix}{tag}.{self._ranks[source]}>{self._ranks[to]}"
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return shared_memory.empty(shape, np.dtype(dtype))
+
+    # What drives it ---------------------------------------------------------------------------------------------------
+
+    def _advance(self, value: Any) -> None:
+        """Go on until something must be waited for."""
+        communicator, algorithm = self.communicator, self._algorithm
+        if communicator is None or algorithm is None:
+            return
+        table = communicator.room.table
+        try:
+            while True:
+                source, tag = algorithm.send(value)
+                key = self._key(tag, source, self.rank)
+                found = table.take(key)
+                if found is None:
+                    table.recv_async(key, self._arrived)
+                    return
+                value = found[0]
+        except StopIteration as e:
+            self._finish(e.value)
+        except OpError as e:
+            self.fail(e)
+        except ValueError as e:
+            self.fail(InvalidArgumentError(str(e)))
+        except Exception as e:
+            self.fail(InternalError(f"{type(e).__name__}: {e}"))
+
+    def _arrived(self, value: Any, dead: bool, error: OpError | None) -> None:
+        if error is not None:
+            # Whoever has aborted the table has failed this, too.
+            return
+        if getattr(value, "nbytes", 0) <= SHORT:
+            self._advance(value)
+        else:
+            submit(self._advance, value)
+
+    def _finish(self, result: Any) -> None:
+        if self._end():
+            self._done(result)
+
+    def fail(self, error: OpError) -> None:
+        """Cancel the step, for that reason."""
+        if self._end():
+            self.token.cancel(error.at(self.request.node) if self.request.node else error)
+
+    def _end(self) -> bool:
+        with self._lock:
+            if self._is_over:
+                return False
+            self._is_over = True
+        if self.communicator is not None:
+            self.communicator.room.running.discard(self)
+        self._algorithm = None
+        # Whoever watches the step still holds this, and need not hold the array.
+        self.request = replace(self.request, value=None)
+        for withdraw in self.withdraw:
+            withdraw()
+        return True
+
+
+def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int) -> Algorithm:
+    """Choose how a computation is done."""
+    value = request.value
+    if request.kind == "Broadcast":
+        return algorithms.broadcast(group, source, value, request.shape)
+    assert value is not None
+    if request.kind == "Gather":
+        return algorithms.all_gather(group, value)
+    if request.kind == "AllToAll":
+        return algorithms.all_to_all(group, value)
+    merge, final = MERGES[request.merge], final_of(request.final, group.size)
+    if request.kind == "ReduceScatter":
+        return algorithms.reduce_scatter(group, value, merge, final)
+    return algorithms.all_reduce(group, value, merge, final, request.hint)

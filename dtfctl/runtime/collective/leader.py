@@ -1,0 +1,188 @@
+"""Who belongs to a group, and that all its members compute the same: what the group's leader decides.
+
+Members ask, and are answered when all have asked. A group holds until it comes apart: a member's task is lost, its step
+fails or its session ends. Who then asks again waits for a new group with everybody else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.framework.errors import Code, InvalidArgumentError, OpError, ResourceExhaustedError
+
+GROUP_BIT = 1 << 63
+"""Marks numbers of communicators, and no step's."""
+MAX_MEMBERS = 1 << 16
+MAX_WAITING = 1 << 14
+"""Groups, or computations of one group, that not all members have asked for yet."""
+
+Answer = tuple[str, worker_pb2.CollectiveMessage]
+"""Names a task, and what to tell it."""
+
+
+@dataclass
+class _Forming:
+    """A group that waits for members.
+
+    Attributes:
+        asked: by device: the task, and what it has asked.
+    """
+
+    size: int
+    asked: dict[str, tuple[str, worker_pb2.JoinGroup]] = field(default_factory=dict)
+
+
+@dataclass
+class _Formed:
+    """A group.
+
+    Attributes:
+        tasks: of its members, by device.
+        instances: computations that not all members have asked for yet: by device, the task and what it has asked.
+    """
+
+    tasks: dict[str, str]
+    ranks: dict[str, int]
+    instances: dict[int, dict[str, tuple[str, worker_pb2.JoinInstance]]] = field(default_factory=dict)
+
+
+class Leader:
+    """Groups that this task leads. Not thread-safe: the caller takes turns."""
+
+    def __init__(self, new_number: Callable[[], int] = lambda: secrets.randbits(63)) -> None:
+        self._new_number = new_number
+        self._forming: dict[tuple[str, int], _Forming] = {}
+        self._formed: dict[int, _Formed] = {}
+
+    def join_group(self, task: str, asked: worker_pb2.JoinGroup) -> list[Answer]:
+        """Take a member's wish to be in a group; return whom to answer what."""
+        key = asked.job, asked.group_key
+        forming = self._forming.get(key)
+        try:
+            if not 0 < asked.group_size <= MAX_MEMBERS:
+                raise InvalidArgumentError(f"A group of {asked.group_size} devices")
+            if forming is None:
+                if len(self._forming) >= MAX_WAITING:
+                    raise ResourceExhaustedError(f"{len(self._forming)} groups wait for members; no more may begin")
+                forming = self._forming[key] = _Forming(asked.group_size)
+            elif forming.size != asked.group_size:
+                raise InvalidArgumentError(
+                    f"Device {asked.device} has group size {asked.group_size} for group {asked.group_key}, others have "
+                    f"{forming.size}"
+                )
+        except OpError as e:
+            refused = worker_pb2.GroupReady(request=asked.request, code=e.error_code, message=e.message)
+            return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
+        forming.asked[asked.device] = task, asked
+        if len(forming.asked) < forming.size:
+            return []
+        del self._forming[key]
+        return self._form(forming)
+
+    def _form(self, forming: _Forming) -> list[Answer]:
+        number = self._new_number() | GROUP_BIT
+        members = sorted(forming.asked.values(), key=lambda m: (m[1].place, *_place(m[1].device)))
+        self._formed[number] = _Formed(
+            {asked.device: task for task, asked in members}, {asked.device: i for i, (_, asked) in enumerate(members)}
+        )
+        listed = [worker_pb2.GroupMember(device=a.device, incarnation=a.incarnation) for _, a in members]
+        return [
+            (
+                task,
+                worker_pb2.CollectiveMessage(
+                    group_ready=worker_pb2.GroupReady(request=asked.request, communicator=number, member=listed)
+                ),
+            )
+            for task, asked in members
+        ]
+
+    def leave_group(self, asked: worker_pb2.LeaveGroup) -> None:
+        """Forget that a device has asked to be in a group."""
+        key = asked.job, asked.group_key
+        forming = self._forming.get(key)
+        if forming is not None:
+            forming.asked.pop(asked.device, None)
+            if not forming.asked:
+                del self._forming[key]
+
+    def join_instance(self, task: str, asked: worker_pb2.JoinInstance) -> list[Answer]:
+        """Take what a member is about to compute with its group; return whom to answer what."""
+        formed = self._formed.get(asked.communicator)
+        if formed is None or asked.device not in formed.tasks:
+            return [(task, _ended(asked.communicator, "the group has come apart"))]
+        if asked.instance_key not in formed.instances and len(formed.instances) >= MAX_WAITING:
+            return self.end(asked.communicator, ResourceExhaustedError("the group waits for too many computations"))
+        waiting = formed.instances.setdefault(asked.instance_key, {})
+        waiting[asked.device] = task, asked
+        if len(waiting) < len(formed.tasks):
+            return []
+        del formed.instances[asked.instance_key]
+        try:
+            source = _agreed(formed, waiting)
+        except InvalidArgumentError as e:
+            return self.end(asked.communicator, e)
+        return [
+            (
+                to,
+                worker_pb2.CollectiveMessage(
+                    instance_ready=worker_pb2.InstanceReady(request=request.request, source=source)
+                ),
+            )
+            for to, request in waiting.values()
+        ]
+
+    def end(self, communicator: int, error: OpError) -> list[Answer]:
+        """Dissolve a group; return who is to be told."""
+        formed = self._formed.pop(communicator, None)
+        if formed is None:
+            return []
+        message = worker_pb2.CollectiveMessage(
+            end_group=worker_pb2.EndGroup(communicator=communicator, code=error.error_code, message=error.message)
+        )
+        return [(task, message) for task in sorted(set(formed.tasks.values()))]
+
+    def lost(self, task: str, error: OpError) -> list[Answer]:
+        """Take out a task that is gone; return who is to be told."""
+        for key, forming in list(self._forming.items()):
+            for device in [d for d, (of, _) in forming.asked.items() if of == task]:
+                del forming.asked[device]
+            if not forming.asked:
+                del self._forming[key]
+        gone = [number for number, formed in self._formed.items() if task in formed.tasks.values()]
+        return [answer for number in gone for answer in self.end(number, error) if answer[0] != task]
+
+
+def _place(device: str) -> tuple[str, list[int], str]:
+    """Order devices by job, task and number: `worker/10` after `worker/9`."""
+    numbers = [int(part) for part in device.replace("/", ":").split(":") if part.isdigit()]
+    return device.partition("/replica")[0], numbers, device
+
+
+def _agreed(formed: _Formed, waiting: dict[str, tuple[str, worker_pb2.JoinInstance]]) -> int:
+    """Find the rank of the source, -1 if there is none.
+
+    Raises:
+        InvalidArgumentError: members are about to compute different things, or several say that they are the source.
+    """
+    (first, (_, wanted)), *others = waiting.items()
+    for device, (_, asked) in others:
+        if asked.what != wanted.what:
+            raise InvalidArgumentError(
+                f"Shape mismatch in the collective instance {asked.instance_key}. {first} has {wanted.what}, {device} "
+                f"has {asked.what}"
+            )
+    sources = [device for device, (_, asked) in waiting.items() if asked.is_source]
+    if len(sources) > 1:
+        raise InvalidArgumentError(f"Instance {wanted.instance_key} has several sources: {', '.join(sorted(sources))}")
+    if not sources and wanted.what.startswith("Broadcast"):
+        raise InvalidArgumentError(f"Instance {wanted.instance_key} found no source for broadcast")
+    return formed.ranks[sources[0]] if sources else -1
+
+
+def _ended(communicator: int, why: str) -> worker_pb2.CollectiveMessage:
+    return worker_pb2.CollectiveMessage(
+        end_group=worker_pb2.EndGroup(communicator=communicator, code=int(Code.ABORTED), message=why)
+    )

@@ -1,0 +1,439 @@
+"""A task's part in groups: joining them, computing with them, leaving them, and hearing that they have come apart."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.collective.communicator import Communicator, Computation, Member, Room
+from dtfctl.runtime.collective.leader import Answer, Leader
+from dtfctl.runtime.framework.errors import (
+    AbortedError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+    error_from_code,
+)
+from dtfctl.runtime.kernels.collective_request import CollectiveRequest
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
+from dtfctl.runtime.rendezvous.routing import task_of_device
+from dtfctl.runtime.rendezvous.transports.base import Transport
+from dtfctl.runtime.steps.deadlines import DEADLINES
+from dtfctl.runtime.steps.step import ENDED
+from dtfctl.runtime.steps.threads import submit
+
+log = logging.getLogger(__name__)
+# Numbers of groups that have come apart are remembered so that tensors still on their way find no home.
+_REMEMBERED = 4096
+
+
+class Neighbours(Transport, Protocol):
+    """Other tasks, as members of groups reach them."""
+
+    def learn(self, task: str, life: int) -> None:
+        """Note that a task is up in this life."""
+
+    def hear_of(self, task: str) -> None:
+        """Wait until it is known in which life a task is.
+
+        Raises:
+            OpError: it does not answer.
+        """
+
+
+class _Key(NamedTuple):
+    """A device's membership in a group, of one session."""
+
+    session: str
+    device: str
+    group_key: int
+
+
+@dataclass(eq=False)
+class _Joining:
+    """A membership that the leader was asked for."""
+
+    request: int
+    size: int
+    job: str
+    waiting: list[Computation] = field(default_factory=list)
+
+
+class Collectives:
+    """Groups that devices of this task are in.
+
+    Args:
+        task, life: this task and its incarnation.
+        neighbours: None where there are none.
+        leader_task: who says who is in which group; this task itself where there are no others.
+    """
+
+    def __init__(self, task: str, life: int = 0, neighbours: Neighbours | None = None, leader_task: str = "") -> None:
+        self.task = task
+        self._life = life
+        self._neighbours = neighbours
+        self._leader_task = leader_task or task
+        self._lock = threading.RLock()
+        self._leader = Leader()
+        self._requests = itertools.count(1)
+        self._joining: dict[_Key, _Joining] = {}
+        self._asked: dict[int, _Key] = {}
+        self._agreeing: dict[int, tuple[Communicator, int]] = {}
+        self._communicators: dict[_Key, Communicator] = {}
+        self._rooms: dict[int, Room] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
+
+    def of_session(self, handle: str, job: str) -> SessionCollectives:
+        """Make what kernels of a session use."""
+        return SessionCollectives(self, handle, job)
+
+    # Beginning --------------------------------------------------------------------------------------------------------
+
+    def begin(self, session: str, job: str, computation: Computation, device: str) -> None:
+        """Have a device's part computed, once its group is there and all members agree on what."""
+        request = computation.request
+        key = _Key(session, device, request.group_key)
+        with self._lock:
+            communicator = self._communicators.get(key)
+            joining = self._joining.get(key)
+            size = communicator.size if communicator is not None else joining.size if joining is not None else 0
+            if not size:
+                joining = self._joining[key] = _Joining(next(self._requests), request.group_size, job)
+                self._asked[joining.request] = key
+            if joining is not None and joining.size == request.group_size:
+                joining.waiting.append(computation)
+        if size not in (0, request.group_size):
+            text = f"Group {request.group_key} has {size} members in this session, and is now said to have "
+            computation.fail(InvalidArgumentError(f"{text}{request.group_size}"))
+        elif communicator is not None:
+            self._agree(communicator, computation)
+        elif joining is not None and not size:
+            asked = worker_pb2.JoinGroup(
+                request=joining.request,
+                job=job,
+                group_key=request.group_key,
+                group_size=request.group_size,
+                device=device,
+                incarnation=self._life,
+                place=0 if request.rank is None else request.rank + 1,
+            )
+            self._ask_leader(worker_pb2.CollectiveMessage(join_group=asked), partial(self._cannot_join, key))
+
+    def _agree(self, communicator: Communicator, computation: Computation) -> None:
+        """Begin a computation if all members are known to compute the same, else find out."""
+        instance = computation.request.instance_key
+        with self._lock:
+            # Numbers that a communicator gives are used once: that members agree is not worth asking.
+            known = communicator.instances.get(instance) if computation.request.rank is None else -1
+            if isinstance(known, list):
+                known.append(computation)
+                return
+            if known is None:
+                communicator.instances[instance] = [computation]
+                number = next(self._requests)
+                self._agreeing[number] = communicator, instance
+            elif communicator.room.number in self._ended:
+                known = None
+                number = 0
+            else:
+                count = communicator.counts.get(instance, 0)
+                if computation.request.rank is None:
+                    communicator.counts[instance] = count + 1
+                communicator.room.running.add(computation)
+        if known is not None:
+            computation.begin(communicator, count, known)
+        elif number:
+            asked = worker_pb2.JoinInstance(
+                request=number,
+                communicator=communicator.room.number,
+                instance_key=instance,
+                device=communicator.room.members[communicator.rank].device,
+                what=computation.request.what,
+                is_source=computation.request.is_source,
+            )
+            self._ask_leader(
+                worker_pb2.CollectiveMessage(join_instance=asked),
+                partial(self._break, communicator.room.number),
+            )
+        else:
+            computation.fail(AbortedError("The group has come apart", derived=True))
+
+    def _ask_leader(self, message: worker_pb2.CollectiveMessage, failed: Callable[[OpError], None]) -> None:
+        if self._leader_task == self.task:
+            self.told(self.task, message)
+            return
+        submit(self._reach, self._leader_task, message, failed)
+
+    def _reach(
+        self, task: str, message: worker_pb2.CollectiveMessage, failed: Callable[[OpError], None] | None = None
+    ) -> None:
+        """Send to a task that may not have been heard of yet."""
+        try:
+            if self._neighbours is None:
+                raise UnavailableError(f"{task} is not a task of this cluster")
+            self._neighbours.hear_of(task)
+            self._neighbours.send(task, (Message(Kind.COLLECTIVE, 0, "", message.SerializeToString()),))
+        except OpError as e:
+            log.info("%s cannot be told of a group: %s", task, e.message)
+            if failed is not None:
+                failed(e)
+
+    def _cannot_join(self, key: _Key, error: OpError) -> None:
+        with self._lock:
+            joining = self._joining.pop(key, None)
+            if joining is not None:
+                self._asked.pop(joining.request, None)
+        for computation in joining.waiting if joining is not None else ():
+            computation.fail(error)
+
+    # Hearing ----------------------------------------------------------------------------------------------------------
+
+    def received(self, task: str, payload: bytes) -> None:
+        """Take a COLLECTIVE frame.
+
+        Raises:
+            InvalidArgumentError: it makes no sense.
+        """
+        try:
+            message = worker_pb2.CollectiveMessage.FromString(payload)
+        except Exception as e:
+            raise InvalidArgumentError(f"What was said of a group cannot be read: {e}") from None
+        self.told(task, message)
+
+    def told(self, task: str, message: worker_pb2.CollectiveMessage) -> None:
+        """Hear what a task says of a group, also this one itself."""
+        kind = message.WhichOneof("kind")
+        if kind == "group_ready":
+            self._group_ready(message.group_ready)
+        elif kind == "instance_ready":
+            self._instance_ready(message.instance_ready)
+        elif kind == "end_group":
+            end = message.end_group
+            error = error_from_code(end.code, end.message)
+            error.derived = True
+            self._break(end.communicator, error, tell=False)
+        else:
+            with self._lock:
+                answers = self._asked_as_leader(task, message)
+            self._post(answers)
+
+    def _asked_as_leader(self, task: str, message: worker_pb2.CollectiveMessage) -> list[Answer]:
+        kind = message.WhichOneof("kind")
+        if kind == "join_group":
+            if task_of_device(message.join_group.device) != task:
+                raise InvalidArgumentError(
+                    f"{task} asks for a group for {message.join_group.device}, not one of its own"
+                )
+            return self._leader.join_group(task, message.join_group)
+        if kind == "join_instance":
+            return self._leader.join_instance(task, message.join_instance)
+        if kind == "leave_group" and task_of_device(message.leave_group.device) == task:
+            self._leader.leave_group(message.leave_group)
+        return []
+
+    def _post(self, answers: Iterable[Answer]) -> None:
+        for task, message in answers:
+            if task == self.task:
+                self.told(task, message)
+            else:
+                submit(self._reach, task, message)
+
+    def _group_ready(self, ready: worker_pb2.GroupReady) -> None:
+        members = [Member(m.device, task_of_device(m.device), m.incarnation) for m in ready.member]
+        for member in members:
+            if member.task != self.task and self._neighbours is not None:
+                self._neighbours.learn(member.task, member.life)
+        communicator = None
+        with self._lock:
+            key = self._asked.pop(ready.request, None)
+            joining = None if key is None else self._joining.pop(key, None)
+            if key is not None and joining is not None and ready.communicator:
+                room = self._room(ready.communicator)
+                if room is not None:
+                    room.members = members
+                    rank = next(i for i, member in enumerate(members) if member.device == key.device)
+                    communicator = self._communicators[key] = Communicator(room, rank, self._send_to)
+        if joining is None:
+            if ready.communicator:
+                # Nobody waits for it here any more; the others are not to wait for this one either.
+                error = AbortedError(f"{self.task} does not want to be in the group any more")
+                self._tell_end(ready.communicator, {member.task for member in members}, error)
+            return
+        for computation in joining.waiting:
+            if communicator is not None:
+                self._agree(communicator, computation)
+            elif ready.communicator:
+                computation.fail(AbortedError("The group came apart as it was being formed", derived=True))
+            else:
+                computation.fail(error_from_code(ready.code, ready.message))
+
+    def _instance_ready(self, ready: worker_pb2.InstanceReady) -> None:
+        with self._lock:
+            found = self._agreeing.pop(ready.request, None)
+            if found is None:
+                return
+            communicator, instance = found
+            waiting = communicator.instances.get(instance)
+            communicator.instances[instance] = ready.source
+        for computation in waiting if isinstance(waiting, list) else ():
+            self._agree(communicator, computation)
+
+    def receive(self, frame: Frame) -> None:
+        """Take a tensor that a member has sent."""
+        with self._lock:
+            room = self._room(frame.step)
+        if room is not None:
+            room.table.send(frame.key, frame.value, frame.dead)
+
+    def _room(self, number: int) -> Room | None:
+        """Find where tensors of a group meet, made at its first mention; None when it has come apart."""
+        room = self._rooms.get(number)
+        if room is None and number not in self._ended:
+            room = self._rooms[number] = Room(number, time.monotonic())
+        return room
+
+    def _send_to(self, member: Member, number: int, key: str, value: Any) -> None:
+        if member.task == self.task:
+            room = self._rooms.get(number)
+            if room is not None:
+                room.table.send(key, value, False)
+            return
+        assert self._neighbours is not None
+        self._neighbours.send(member.task, (Message(Kind.TENSOR, number, key, value),))
+
+    # Ending -----------------------------------------------------------------------------------------------------------
+
+    def step_ended(self, key: _Key, computation: Computation) -> None:
+        """Note that a computation's step was cancelled; called in the cancelling thread."""
+        reason = computation.token.reason
+        if reason is None or reason is ENDED:
+            return
+        communicator = computation.communicator
+        if communicator is not None:
+            why = AbortedError(f"{self.task} gave up its part in group {key.group_key}: {reason.message}", derived=True)
+            self._break(communicator.room.number, why)
+            return
+        with self._lock:
+            joining = self._joining.get(key)
+            if joining is None or computation not in joining.waiting:
+                agreed = self._communicators.get(key)
+                number = agreed.room.number if agreed is not None else 0
+            else:
+                number = 0
+                joining.waiting.remove(computation)
+                if not joining.waiting:
+                    del self._joining[key]
+                    self._asked.pop(joining.request, None)
+                    leave = worker_pb2.LeaveGroup(job=joining.job, group_key=key.group_key, device=key.device)
+                    self._ask_leader(worker_pb2.CollectiveMessage(leave_group=leave), lambda error: None)
+        if number:
+            self._break(number, AbortedError(f"{self.task} gave up its part: {reason.message}", derived=True))
+
+    def end_session(self, session: str) -> None:
+        """Leave all groups that a session has formed."""
+        with self._lock:
+            numbers = [c.room.number for key, c in self._communicators.items() if key.session == session]
+            joining = [key for key in self._joining if key.session == session]
+        error = AbortedError(f"The session of {self.task} was closed", derived=True)
+        for number in numbers:
+            self._break(number, error)
+        for key in joining:
+            self._cannot_join(key, error)
+
+    def peer_lost(self, task: str, error: OpError) -> None:
+        """End the groups that a task which is gone was in, or was about to say who is in them."""
+        with self._lock:
+            answers = self._leader.lost(task, error)
+            numbers = [number for number, room in self._rooms.items() if any(m.task == task for m in room.members)]
+            joining = list(self._joining) if task == self._leader_task else []
+        self._post(answers)
+        for number in numbers:
+            self._break(number, error)
+        for key in joining:
+            self._cannot_join(key, error)
+
+    def _break(self, number: int, error: OpError, tell: bool = True) -> None:
+        """Take a group that has come apart out of this task, fail what it computes here, and tell the others."""
+        with self._lock:
+            room = self._rooms.pop(number, None)
+            self._ended[number] = None
+            if len(self._ended) > _REMEMBERED:
+                self._ended.popitem(last=False)
+            if room is None:
+                return
+            failed = list(room.running)
+            for key, communicator in list(self._communicators.items()):
+                if communicator.room is room:
+                    del self._communicators[key]
+                    failed += [
+                        c for waiting in communicator.instances.values() if isinstance(waiting, list) for c in waiting
+                    ]
+            for request, (communicator, _) in list(self._agreeing.items()):
+                if communicator.room is room:
+                    del self._agreeing[request]
+        room.table.abort(error)
+        for computation in failed:
+            computation.fail(error_from_code(error.error_code, error.message, derived=error.derived))
+        if tell:
+            self._tell_end(number, {member.task for member in room.members}, error)
+
+    def _tell_end(self, number: int, members: set[str], error: OpError) -> None:
+        with self._lock:
+            self._leader.end(number, error)
+        end = worker_pb2.EndGroup(communicator=number, code=error.error_code, message=error.message)
+        message = worker_pb2.CollectiveMessage(end_group=end)
+        for task in (members | {self._leader_task}) - {self.task}:
+            submit(self._reach, task, message)
+
+    @property
+    def rooms(self) -> int:
+        """Count the groups that something is held of here."""
+        return len(self._rooms)
+
+    def drop_orphans(self, before: float) -> None:
+        """Forget tensors of groups that nobody here has joined, which came before that time."""
+        with self._lock:
+            for number, room in list(self._rooms.items()):
+                if not room.members and room.created < before:
+                    del self._rooms[number]
+
+
+class SessionCollectives:
+    """Groups as the kernels of one session use them (kernels.collective_request.CollectiveExchange)."""
+
+    def __init__(self, collectives: Collectives, session: str, job: str) -> None:
+        self._collectives = collectives
+        self._session = session
+        self._job = job
+
+    def begin(
+        self, request: CollectiveRequest, step: StepContext, done: Callable[[Any], None], *, outlives_kernel: bool
+    ) -> None:
+        token, device = step.cancellation, step.device.name
+        computation = Computation(request, token, done)
+        key = _Key(self._session, device, request.group_key)
+        watch = token.on_cancel(partial(self._collectives.step_ended, key, computation))
+        if not outlives_kernel:
+            computation.withdraw.append(watch)
+        if request.timeout_s > 0:
+            late = DeadlineExceededError(f"Collective has timed out waiting for other workers: {request.timeout_s:g} s")
+            computation.withdraw.append(DEADLINES.after(request.timeout_s, partial(computation.fail, late)))
+        self._collectives.begin(self._session, self._job, computation, device)
+
+
+def group_leader(tasks: Iterable[str]) -> str:
+    """Choose who leads groups where nobody says: the chief, else the first worker, else the first task of all."""
+    return min(tasks, key=lambda task: (_LEADERS.get(task.split("/")[1], 2), task))
+
+
+_LEADERS = {"job:chief": 0, "job:master": 0, "job:worker": 1}

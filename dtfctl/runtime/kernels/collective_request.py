@@ -1,0 +1,70 @@
+"""What a kernel asks of the group its device is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.kernels.context import StepContext
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRequest:
+    """One device's part of a computation of its group.
+
+    Attributes:
+        kind: "Reduce", "ReduceScatter", "Gather", "AllToAll" or "Broadcast".
+        group_key, group_size: which group, and how many devices are in it; the same in all of them.
+        instance_key: names the computation in its group; the same in all devices.
+        value: this device's array; None where it only receives.
+        shape, dtype: of the array, or of the one to be received.
+        merge, final: `merge_op` and `final_op` of reductions.
+        hint: `communication_hint`.
+        timeout_s: how long it may take; 0 for as long as its step may.
+        is_source: its array is the one that all get.
+        node: who asks, for errors.
+        rank: where this device is to stand in the group; None: where its name puts it.
+        ranks: the members that compute together, if these are not all: the others do the same among themselves.
+    """
+
+    kind: str
+    group_key: int
+    group_size: int
+    instance_key: int
+    value: np.ndarray[Any, Any] | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    merge: str = "Add"
+    final: str = "Id"
+    hint: str = "auto"
+    timeout_s: float = 0.0
+    is_source: bool = False
+    node: str = ""
+    rank: int | None = None
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """Say what is computed, of what: all devices must say the same."""
+        merged = f" {self.merge} {self.final}" if self.kind.startswith("Reduce") else ""
+        shape = self.shape[1:] if self.kind == "Gather" else self.shape
+        return f"{self.kind}{merged} of {self.dtype.name}{list(shape)}"
+
+
+class CollectiveExchange(Protocol):
+    """Groups as the kernels of a session use them."""
+
+    def begin(
+        self, request: CollectiveRequest, step: StepContext, done: Callable[[Any], None], *, outlives_kernel: bool
+    ) -> None:
+        """Start this device's part; never waits. A failure cancels the step.
+
+        Args:
+            done: called with the result, in any thread; it must not block.
+            outlives_kernel: the kernel does not wait for the end: if the step fails afterwards, the group comes apart
+                as if it had failed here, as the others cannot know how far this device has come.
+        """
