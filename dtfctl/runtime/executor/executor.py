@@ -69,14 +69,14 @@ class Executor:
         self.is_gpu = is_gpu(device)
         library = library or graph.library
         self.functions = functions or FunctionRunner(library, device, resources, kernels, Executor)
+        self._own_functions = self.functions if functions is None else None
         self.ends = ClientEnds() if partial or scope else ClientEnds.of(graph)
         self._env = Environment(device, resources, kernels, library, self.functions, scope, self.ends)
         self.planner = Planner(graph, self._env, parallelism or available())
         # Kernels make constants of theirs when they are built.
         with collector_paused(), device_scope(device):
             self.plan: Plan = self.planner.machine() if partial else self.planner.first()
-        if not scope:
-            self.plan = self.planner.tuned(self.plan, self._use)
+        self.plan = self.planner.tuned(self.plan, self._use, is_function=bool(scope))
 
     @cached_property
     def is_self_contained(self) -> bool:
@@ -104,6 +104,8 @@ class Executor:
         No further run is to begin. Runs that have begun end as they would have.
         """
         self.plan = self.plan.general
+        if isinstance(self._own_functions, FunctionRunner):
+            self._own_functions.retire()
 
     def run(self, step: StepContext) -> None:
         """Run the partition's part of a step; everything it started has ended when this returns.

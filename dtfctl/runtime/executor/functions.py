@@ -61,6 +61,12 @@ class FunctionRunner:
     def may_block(self, function: graph_pb2.NameAttrList) -> bool:
         return self._find(function).may_block()
 
+    def retire(self) -> None:
+        """Break the cycles that the functions' plans are part of; see `Executor.retire`."""
+        with self._lock:
+            for function in self._functions.values():
+                function.retire()
+
     def _find(self, function: graph_pb2.NameAttrList) -> _Function:
         key = function.SerializeToString(deterministic=True)
         with self._lock:
@@ -115,6 +121,10 @@ class _Function:
             if self._executor is None and self._planning:
                 return False
             return (self._executor or self._plan()).may_block
+
+    def retire(self) -> None:
+        if self._executor is not None:
+            self._executor.retire()
 
     def _plan(self) -> Executor:
         with self._lock:

@@ -195,6 +195,13 @@ class Fuser:
                 last = [self._position[by[taker]] for taker in takers if taker in by]
                 self.folds.folded[node] = max(self._position[by_line], *last, 0)
 
+    def take_region(self, nodes: list[Node], work: Work) -> None:
+        """Let the line of the last of some nodes do the work of all."""
+        *others, last = nodes
+        self.folds.work[last] = work
+        for node in others:
+            self.folds.folded[node] = self._position[last]
+
     # Chains -----------------------------------------------------------------------------------------------------------
 
     def link(self, works: Mapping[Node, Work], sent: Collection[Output]) -> None:

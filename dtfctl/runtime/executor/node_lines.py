@@ -283,7 +283,7 @@ class NodeLines:
             if isinstance(array, Room):
                 given_names[n] = f"r{i}_{n}"
                 rooms[given_names[n]] = self.places[array.output]
-                yield f"r{i}_{n} = room(*q{i}_{n})"
+                yield f"r{i}_{n} = {'room' if array.is_sent else 'empty'}(*q{i}_{n})"
         more = "".join(f", {name}" for name in given_names)
         if into.fills and given is None:
             self.careful[i] = self.env.bind(node).call, operands

@@ -29,6 +29,8 @@ from dtfctl.runtime.framework.structural_ops import (
     REF_LOOP_OPS,
     SENDS,
 )
+from dtfctl.runtime.kernels.into.registry import load_makers
+from dtfctl.runtime.kernels.native import machine
 
 BUILT_IN = CONTROL_FLOW | SENDS | RECVS | NOTHING | BOUNDARIES
 
@@ -79,17 +81,20 @@ class Planner:
             self._acyclic = folded
         return self.straight() if self.schedule.is_safe else self.machine()
 
-    def straight(self, seen: Observation | None = None, chunk_size: int = CHUNK) -> StraightLine:
+    def straight(
+        self, seen: Observation | None = None, chunk_size: int = CHUNK, is_native: bool = False
+    ) -> StraightLine:
         """Make straight lines, for steps of any kind or for those like one that was seen."""
-        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen)
+        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen, is_native)
         plan.beside = self
         return plan
 
-    def tuned(self, general: Plan, use: Callable[[Plan], None]) -> Plan:
+    def tuned(self, general: Plan, use: Callable[[Plan], None], is_function: bool = False) -> Plan:
         """Make a plan that measures which is best and has that one used; return `general` where there is no choice.
 
         Args:
             use: called with a plan that is to be used from then on.
+            is_function: whether it is a function's body, whose caller has its place in a step.
         """
         if is_gpu(self.env.device) or not isinstance(general, StraightLine) or len(general.order) > _MOST_NODES:
             return general
@@ -100,13 +105,23 @@ class Planner:
                 return general
             with collector_paused():
                 shaped = self.straight(seen)
-            return Adaptive(shaped, general, changed) if shaped.is_shaped else general
+            if not shaped.is_shaped:
+                return general
+            native = (lambda: self.straight(seen, is_native=True)) if machine.is_available() else None
+            return Adaptive(shaped, general, changed, native)
 
         def changed() -> None:
             self._observations += 1
-            use(self.tuned(general, use) if self._observations < _MOST_OBSERVATIONS else general)
+            use(self.tuned(general, use, is_function) if self._observations < _MOST_OBSERVATIONS else general)
 
-        return Tuner(general, lambda: self.interpreter, shape, self.machine if self._cores > 1 else None, use)
+        def beside(heavy: frozenset[Node]) -> Plan | None:
+            # Regions and libraries share their work out to cores themselves, which nodes in threads would do without.
+            if not is_plain and machine.is_available() and sum(n.op not in load_makers() for n in heavy) < 2:
+                return None
+            return self.machine(heavy)
+
+        has_choice = self._cores > 1 and not is_function
+        return Tuner(general, lambda: self.interpreter, shape, beside if has_choice else None, use)
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -13,7 +13,7 @@ tasks of the host see it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, argument_positions, reads_of
 from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
+from dtfctl.runtime.executor.regions import Surroundings, find_regions
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
 from dtfctl.runtime.kernels.into.fusions import Output
@@ -54,6 +55,12 @@ class Observation:
             is_large = isinstance(value, np.ndarray) and value.nbytes > _MOST_FIXED and node.op != "Const"
             self.outputs[node, slot] = Spec(value.shape, value.dtype) if is_large else value
 
+    def forget(self, but: Container[Output]) -> None:
+        """Keep of arrays only what they are, but for some outputs."""
+        for output, value in self.outputs.items():
+            if isinstance(value, np.ndarray) and output not in but:
+                self.outputs[output] = Spec(value.shape, value.dtype)
+
     def spec(self, output: Output) -> Spec | None:
         value = self.outputs.get(output)
         if isinstance(value, Spec):
@@ -64,10 +71,11 @@ class Observation:
 
 
 class Room(NamedTuple):
-    """Stand-in for an array: an output that is in another one in each step."""
+    """Stand-in for an array: an output that is in another one in each step, which may be one that others see."""
 
     output: Output
     spec: Spec
+    is_sent: bool
 
 
 @dataclass
@@ -107,16 +115,20 @@ def shape_plan(
     env: Environment,
     seen: Observation,
     aliases: Mapping[Output, Output],
+    is_native: bool = False,
 ) -> Shaped | None:
     """Plan how to run `order` with the shapes seen; None where that would change nothing.
 
     Args:
         aliases: outputs of identities, and the output whose value they are.
+        is_native: whether regions are compiled.
     """
     if any(node.op in BRANCHES for node in order):
         return None
-    planner = _Planner(order, env, seen, aliases)
+    planner = _Planner(order, env, seen, aliases, is_native)
     planner.plan()
+    # For when it is planned again.
+    seen.forget(planner.shaped.fixed)
     return planner.shaped if planner.shaped.is_worthwhile else None
 
 
@@ -127,8 +139,10 @@ class _Planner:
         env: Environment,
         seen: Observation,
         aliases: Mapping[Output, Output],
+        is_native: bool,
     ) -> None:
         self.order = order
+        self.is_native = is_native
         self.env = env
         self.seen = seen
         self.shaped = Shaped()
@@ -143,6 +157,9 @@ class _Planner:
         self.view_of: dict[Output, Output] = {}
         self.captured: set[Output] = set()
         self.sent: set[Output] = set()
+        # Nodes in regions, and what others may keep of what regions give.
+        self.regional: set[Node] = set()
+        self.fresh: set[Output] = set()
         self.pool = _Pool()
         self.owners: dict[Output, _Block] = {}
 
@@ -153,6 +170,8 @@ class _Planner:
         self._find_views()
         self._find_captured()
         self.fuser.fold(self.captured)
+        if self.is_native:
+            self._find_regions()
         works = self._works()
         self.fuser.link(works, self.sent)
         self.fuser.compile(works)
@@ -174,8 +193,36 @@ class _Planner:
                 self.pool.give(self.owners.pop(output))
         for output, i in self.needs.items():
             spec = self.seen.spec(output)
-            if output not in self.shaped.buffers and output not in self.shaped.fixed and spec is not None:
+            known = output in self.shaped.buffers or output in self.shaped.fixed or output[0] in self.regional
+            if not known and spec is not None:
                 self.shaped.guards.setdefault(self.order[i], []).append((output, spec.shape))
+
+    def _find_regions(self) -> None:
+        """Let regions be the work of their last nodes."""
+        folds = self.fuser.folds
+        left_out: dict[Node, list[Output]] = {node: [] for node in folds.folded}
+        around = Surroundings(
+            self.seen.spec,
+            lambda node: [self.root(e) for e in node.inputs],
+            self.fuser.taken_by,
+            self.shaped.fixed,
+            left_out | {node: work.operands for node, work in folds.work.items()},
+            self.aliases,
+        )
+        for found in find_regions(self.order, around):
+            self.fresh.update(o for o, _ in found.outputs if self._base(o) in self.captured)
+            self.fuser.take_region(found.nodes, Work(found.into, found.operands, found.outputs))
+            for node in found.nodes:
+                self.regional.add(node)
+        for node in reversed(self.order):
+            if node not in self.regional:
+                continue
+            self.view_of.pop((node, 0), None)
+            # Who relies on its shapes before the region has looked at what it gets relies on that.
+            for slot in range(len(node.output_types)):
+                first = self.needs.pop((node, slot), None)
+                if first is not None:
+                    self._require(first, [r for e in node.inputs if (r := self.root(e)) not in self.shaped.fixed])
 
     # What is known ----------------------------------------------------------------------------------------------------
 
@@ -377,8 +424,8 @@ class _Planner:
         arrays: list[Any] = []
         scratch = [self.pool.take(s.nbytes) for s in into.scratch]
         for n, (output, spec) in enumerate(work.outputs):
-            if output in self.sent:
-                arrays.append(Room(output, spec))
+            if output in self.sent or output in self.fresh:
+                arrays.append(Room(output, spec, self._base(output) in self.sent))
                 continue
             operand = self._reusable(i, work, later, spec) if n == 0 else None
             if operand is None:

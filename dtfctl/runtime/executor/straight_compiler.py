@@ -41,24 +41,30 @@ _NO_CALL = NOTHING | BRANCHES | SENDS | RECVS | BOUNDARIES | {"Const"}
 
 
 def compile_straight_line(
-    order: list[Node], env: Environment, chunk_size: int = CHUNK, seen: Observation | None = None
+    order: list[Node],
+    env: Environment,
+    chunk_size: int = CHUNK,
+    seen: Observation | None = None,
+    is_native: bool = False,
 ) -> StraightLine:
     """Compile `order`, topological and without loops, to a plan; branches of conditionals become `if` statements.
 
     Args:
         seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It leaves what
             comes after shapes that differ.
+        is_native: whether regions of a plan for such shapes are compiled, which takes a while.
 
     Raises:
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
-    return _Compiler(order=order, env=env, chunk_size=chunk_size, seen=seen).compile()
+    return _Compiler(order=order, env=env, chunk_size=chunk_size, seen=seen, is_native=is_native).compile()
 
 
 @dataclass(kw_only=True)
 class _Compiler(NodeLines):
     chunk_size: int
     seen: Observation | None = None
+    is_native: bool = False
     # Names of constants by the identity of the kernels that give them.
     given: dict[int, str] = field(default_factory=dict)
     reused: dict[str, list[tuple[int, tuple[Node, int]]]] = field(default_factory=dict)
@@ -76,6 +82,7 @@ class _Compiler(NodeLines):
             Variable=Variable,
             switch_index=switch_index,
             room=shared_memory.empty,
+            empty=np.empty,
         )
         for i, node in enumerate(self.order):
             self.position[node] = i
@@ -87,11 +94,12 @@ class _Compiler(NodeLines):
             self._group()
         self._allocate()
         drops: dict[int, list[tuple[Node, int]]] = defaultdict(list)
+        rooms = {a.output for _, arrays in self.shaped.calls.values() for a in arrays if isinstance(a, Room)}
         for output, at in self.last_use.items():
             if (
                 output not in self.constants
                 and output not in self.shaped.buffers
-                and output[0] not in self.shaped.folded
+                and (output[0] not in self.shaped.folded or output in rooms)
             ):
                 group, made = self.groups.get(at), self.position[output[0]]
                 if group is None or made in group.positions:
@@ -159,7 +167,7 @@ class _Compiler(NodeLines):
 
     def _shape(self, seen: Observation) -> None:
         """Take what is known of the values' shapes into account."""
-        shaped = shape_plan(self.order, self.env, seen, self.alias)
+        shaped = shape_plan(self.order, self.env, seen, self.alias, self.is_native)
         if shaped is None:
             return
         self.shaped = shaped

@@ -39,7 +39,8 @@ class Tuner:
         straight: the plan to beat.
         interpreter: makes a plan that runs the same nodes and honours `step.trace`.
         shape: makes the plan for shapes like those of the observed step.
-        parallel: makes the plan that runs the given heavy nodes in threads; None where there is one core.
+        parallel: makes the plan that runs the given heavy nodes in threads, None where they are not worth it; None
+            where there is one core.
         decide: called once with the chosen plan.
     """
 
@@ -50,7 +51,7 @@ class Tuner:
         straight: Plan,
         interpreter: Callable[[], Plan],
         shape: Callable[[Observation], Plan],
-        parallel: Callable[[frozenset[Node]], Plan] | None,
+        parallel: Callable[[frozenset[Node]], Plan | None] | None,
         decide: Callable[[Plan], None],
     ) -> None:
         self._straight = straight
@@ -95,7 +96,7 @@ class Tuner:
         heavy = worth_running_beside(seen.spent)
         if heavy and self._make_parallel is not None:
             self._parallel = self._make_parallel(heavy)
-        else:
+        if self._parallel is None:
             self._decide(self._straight)
 
     def _try(self, parallel: Plan, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:

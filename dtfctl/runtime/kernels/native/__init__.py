@@ -1,0 +1,1 @@
+"""Regions of a plan as machine code, made by llvmlite for the shapes of a step."""

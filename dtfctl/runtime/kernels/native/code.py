@@ -1,0 +1,431 @@
+"""From a region's loops to LLVM's text.
+
+    region(self, args, count)      looks at its arrays, then runs all loops       True, or False: they are others
+    part(self, args, count)        the same with (phase, first, end) before them: some blocks of the loops of a phase
+    loop0(buffers..., first, end)  one loop: some blocks of its outermost dimension
+
+Loops one after the other that touch, in a block of rows, nothing that another one makes outside of that block, are a
+phase: a block goes through all of them while it is in cache, and blocks may be shared out to cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any
+
+from llvmlite import ir
+
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.nests import Assignment, Group, Loops, Number, View, collapsed
+
+I1, I8, I32, I64, PTR = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+VOID = ir.VoidType()
+TYPES: dict[str, Any] = {
+    "f4": ir.FloatType(),
+    "f8": ir.DoubleType(),
+    "i4": ir.IntType(32),
+    "i8": ir.IntType(64),
+    "b1": I8,
+}
+SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "b1": 1}
+_LOOSE = ("reassoc", "nsz")
+# What a block of rows touches stays in a core's own cache.
+_BLOCK_BYTES = 192 << 10
+# Regions that touch more let other threads have the interpreter meanwhile.
+_LONG_BYTES = 128 << 10
+_ALIGNMENT = 64
+
+
+@dataclass
+class Phase:
+    """Loops that go through rows together.
+
+    Attributes:
+        blocks: in how many parts of the same size they may be cut; 1: in none.
+        nbytes: how much they touch.
+    """
+
+    loops: list[int]
+    blocks: int
+    nbytes: int
+
+
+@dataclass
+class Code:
+    """Attributes: text: LLVM's; scratch: bytes of memory that is needed besides; phases: in order."""
+
+    text: str
+    scratch: int
+    phases: list[Phase]
+
+
+def generate(loops: Loops, operands: list[int], outputs: list[int]) -> Code:
+    """Write the code of a region that gets buffers in this order, the scratch memory last."""
+    return _Generator(loops, operands, outputs).generate()
+
+
+@dataclass
+class _Flat:
+    """A group with its dimensions merged."""
+
+    group: Group
+    sizes: list[int]
+    reduced: list[bool]
+    strides: dict[View, list[int]]
+
+    @property
+    def adds_up(self) -> bool:
+        """True when turns of an outer loop add to what others have reduced, in memory."""
+        return any(self.reduced[:-1]) or (any(self.reduced) and not self.reduced[-1])
+
+
+class _Generator:
+    def __init__(self, loops: Loops, operands: list[int], outputs: list[int]) -> None:
+        self.buffers = loops.buffers
+        self.given = [*operands, *outputs]
+        self.flats = [_Flat(g, *collapsed(g)) for g in loops.groups]
+        self.module = ir.Module()
+        # Which groups touch a buffer at all.
+        self.touched: dict[int, set[int]] = {}
+        for n, flat in enumerate(self.flats):
+            for view in flat.strides:
+                self.touched.setdefault(view.buffer, set()).add(n)
+        self.offsets: dict[int, int] = {}
+        self.scratch = 0
+        for n, buffer in enumerate(self.buffers):
+            if buffer.role == "temporary" and self._is_stored(n):
+                self.offsets[n] = self.scratch
+                self.scratch += -(-prod(buffer.shape) * SIZES[buffer.kind] // _ALIGNMENT) * _ALIGNMENT
+        self.phases = self._phases()
+
+    def _is_stored(self, buffer: int) -> bool:
+        """Tell whether a value is more than a register of one loop."""
+        if self.buffers[buffer].role != "temporary" or len(self.touched.get(buffer, ())) > 1:
+            return True
+        groups = [self.flats[n].group for n in self.touched.get(buffer, ())]
+        return any(a.how for g in groups for a in g.assignments if a.target.buffer == buffer)
+
+    def generate(self) -> Code:
+        for n, flat in enumerate(self.flats):
+            self._loop(n, flat)
+        self._run()
+        self._entry("region", False)
+        self._entry("part", True)
+        return Code(str(self.module), self.scratch, self.phases)
+
+    # Phases -----------------------------------------------------------------------------------------------------------
+
+    def _phases(self) -> list[Phase]:
+        phases: list[Phase] = []
+        for n, flat in enumerate(self.flats):
+            nbytes = sum(self._bytes(view, flat) for view in flat.strides if self._is_stored(view.buffer))
+            blocks = 1 if flat.adds_up or flat.reduced[0] else flat.sizes[0]
+            if phases and blocks > 1:
+                last = phases[-1]
+                common = gcd(last.blocks, blocks)
+                while common > 1 and not self._goes_by_rows([*last.loops, n], common):
+                    common = next((c for c in range(common // 2, 1, -1) if common % c == 0), 1)
+                if common >= 8 or (common > 1 and common == max(last.blocks, blocks)):
+                    phases[-1] = Phase([*last.loops, n], common, last.nbytes + nbytes)
+                    continue
+            phases.append(Phase([n], blocks, nbytes))
+        return phases
+
+    def _bytes(self, view: View, flat: _Flat) -> int:
+        count = 1
+        for size, stride in zip(flat.sizes, flat.strides[view]):
+            count *= size if stride else 1
+        return count * SIZES[self.buffers[view.buffer].kind]
+
+    def _goes_by_rows(self, loops: list[int], blocks: int) -> bool:
+        """Tell whether each block of these loops needs of what they write only what the same block has written."""
+        written = {a.target.buffer for n in loops for a in self.flats[n].group.assignments}
+        for n in loops:
+            flat = self.flats[n]
+            if flat.sizes[0] % blocks or flat.reduced[0] or flat.adds_up:
+                return False
+            rows = flat.sizes[0] // blocks
+            for view, strides in flat.strides.items():
+                size = prod(self.buffers[view.buffer].shape)
+                if view.buffer not in written or not self._is_stored(view.buffer):
+                    continue
+                if size % blocks or strides[0] * rows != size // blocks:
+                    return False
+                reach = view.offset + sum((s - 1) * t for s, t in zip(flat.sizes[1:], strides[1:]))
+                if reach + (rows - 1) * strides[0] >= size // blocks:
+                    return False
+        return True
+
+    # One loop ---------------------------------------------------------------------------------------------------------
+
+    def _arguments(self, flat: _Flat) -> list[int]:
+        return [n for n in dict.fromkeys(v.buffer for v in flat.strides) if self._is_stored(n)]
+
+    def _loop(self, n: int, flat: _Flat) -> None:
+        arguments = self._arguments(flat)
+        function = ir.Function(self.module, ir.FunctionType(VOID, [*[PTR] * len(arguments), I64, I64]), f"loop{n}")
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        function.attributes.add("nounwind")
+        for argument in function.args[: len(arguments)]:
+            argument.add_attribute("noalias")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        _Body(b, self, flat, dict(zip(arguments, function.args)), function.args[-2], function.args[-1]).write()
+
+    # Entries ----------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """run(buffers, phase, first, end): some blocks of a phase."""
+        function = ir.Function(self.module, ir.FunctionType(VOID, [PTR, I64, I64, I64]), "run")
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        function.attributes.add("nounwind")
+        buffers, number, first, end = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        done = function.append_basic_block("done")
+        choice = b.switch(number, done)
+        for n, phase in enumerate(self.phases):
+            choice.add_case(I64(n), block := function.append_basic_block(f"phase{n}"))
+            b.position_at_end(block)
+            at: dict[int, Any] = {}
+            for buffer in dict.fromkeys(a for k in phase.loops for a in self._arguments(self.flats[k])):
+                at[buffer] = self._address(b, buffers, buffer)
+            for k in phase.loops:
+                flat = self.flats[k]
+                rows = I64(flat.sizes[0] // phase.blocks) if phase.blocks > 1 else I64(0)
+                low, high = (b.mul(first, rows), b.mul(end, rows)) if phase.blocks > 1 else (I64(0), I64(flat.sizes[0]))
+                loop = self.module.get_global(f"loop{k}")
+                b.call(loop, [*(at[a] for a in self._arguments(flat)), low, high])
+            b.branch(done)
+        b.position_at_end(done)
+        b.ret_void()
+
+    def _address(self, b: Any, buffers: Any, buffer: int) -> Any:
+        if buffer in self.offsets:
+            scratch = b.load(b.gep(buffers, [I64(len(self.given))], source_etype=PTR), typ=PTR)
+            return b.gep(scratch, [I64(self.offsets[buffer])], source_etype=I8)
+        return b.load(b.gep(buffers, [I64(self.given.index(buffer))], source_etype=PTR), typ=PTR)
+
+    def _entry(self, name: str, is_part: bool) -> None:
+        function = ir.Function(self.module, ir.FunctionType(PTR, [PTR, PTR, I64]), name)
+        table, args, count = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        refused = function.append_basic_block("refused")
+        skip = 3 if is_part else 0
+        total = len(self.given) + 1
+        buffers = b.alloca(PTR, size=I64(total))
+        words = b.load(_field(b, table, machine.DATA), typ=PTR)
+
+        def word(n: int) -> Any:
+            return b.load(b.gep(words, [I64(n)], source_etype=I64), typ=I64)
+
+        def demand(fact: Any) -> None:
+            go_on = function.append_basic_block()
+            b.cbranch(fact, go_on, refused)
+            b.position_at_end(go_on)
+
+        demand(b.icmp_signed("==", count, I64(total + skip)))
+        for n in range(total):
+            array = b.load(b.gep(args, [I64(n + skip)], source_etype=PTR), typ=PTR)
+            kind = b.load(_field(b, array, 8), typ=I64)
+            demand(b.icmp_signed("==", kind, word(machine.ARRAY_TYPE)))
+            flags = machine.CONTIGUOUS
+            if n < len(self.given):
+                buffer = self.buffers[self.given[n]]
+                descriptor = b.load(_field(b, array, machine.DESCRIPTOR), typ=I64)
+                demand(b.icmp_signed("==", descriptor, word(machine.DTYPES + machine.TYPES.index(buffer.kind))))
+                shape = buffer.shape
+                demand(b.icmp_signed("==", b.load(_field(b, array, machine.RANK), typ=I32), I32(len(shape))))
+                dims = b.load(_field(b, array, machine.DIMENSIONS), typ=PTR)
+                for d, size in enumerate(shape):
+                    demand(b.icmp_signed("==", b.load(b.gep(dims, [I64(d)], source_etype=I64), typ=I64), I64(size)))
+                flags |= machine.WRITABLE if buffer.role == "output" else 0
+            have = b.load(_field(b, array, machine.FLAGS), typ=I32)
+            demand(b.icmp_signed("==", b.and_(have, I32(flags)), I32(flags)))
+            data = b.load(_field(b, array, machine.DATA), typ=PTR)
+            b.store(data, b.gep(buffers, [I64(n)], source_etype=PTR))
+
+        def call(n: int, *args: Any) -> Any:
+            kind = ir.FunctionType(PTR if n == machine.SAVE_THREAD else VOID, [PTR] * len(args))
+            return b.call(b.inttoptr(word(n), ir.PointerType(kind)), list(args))
+
+        run = self.module.get_global("run")
+        is_long = is_part or sum(p.nbytes for p in self.phases) >= _LONG_BYTES
+        state = call(machine.SAVE_THREAD) if is_long else None
+        if is_part:
+            as_number = [b.load(b.gep(args, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3)]
+            # What comes first are arrays of one number: nothing of the interpreter is asked for it.
+            values = [b.load(b.load(_field(b, a, machine.DATA), typ=PTR), typ=I64) for a in as_number]
+            b.call(run, [buffers, *values])
+        else:
+            for n, phase in enumerate(self.phases):
+                step = phase.blocks
+                if phase.blocks > 1 and len(phase.loops) > 1:
+                    step = max(1, phase.blocks * _BLOCK_BYTES // max(phase.nbytes, 1))
+                if step >= phase.blocks:
+                    b.call(run, [buffers, I64(n), I64(0), I64(phase.blocks)])
+                    continue
+                with _counted(b, I64(0), I64(phase.blocks), I64(step)) as at:
+                    end = b.add(at, I64(step))
+                    end = b.select(b.icmp_signed("<", end, I64(phase.blocks)), end, I64(phase.blocks))
+                    b.call(run, [buffers, I64(n), at, end])
+        if state is not None:
+            call(machine.RESTORE_THREAD, state)
+        yes = b.inttoptr(word(machine.TRUE), PTR)
+        call(machine.INCREF, yes)
+        b.ret(yes)
+        b.position_at_end(refused)
+        no = b.inttoptr(word(machine.FALSE), PTR)
+        call(machine.INCREF, no)
+        b.ret(no)
+
+
+def _field(b: Any, object_: Any, offset: int) -> Any:
+    return b.gep(object_, [I64(offset)], source_etype=I8)
+
+
+@contextmanager
+def _counted(b: Any, first: Any, end: Any, step: Any, carried: list[tuple[Any, Any]] | None = None) -> Iterator[Any]:
+    """Write a loop over [first, end), not empty; what is written inside is its body."""
+    before, function = b.block, b.function
+    body, after = function.append_basic_block(), function.append_basic_block()
+    b.branch(body)
+    b.position_at_end(body)
+    at = b.phi(I64)
+    at.add_incoming(first, before)
+    yield at
+    following = b.add(at, step, flags=("nsw",))
+    at.add_incoming(following, b.block)
+    b.cbranch(b.icmp_signed("<", following, end), body, after)
+    b.position_at_end(after)
+
+
+class _Body:
+    """Writes the loop of a group."""
+
+    def __init__(self, b: Any, code: _Generator, flat: _Flat, at: dict[int, Any], first: Any, end: Any) -> None:
+        self.b, self.code, self.flat, self.at = b, code, flat, at
+        self.first, self.end = first, end
+        self.in_register = flat.reduced[-1]
+        self.adds_up = flat.adds_up
+
+    def write(self) -> None:
+        b = self.b
+        if self.adds_up:
+            for a in self._reductions():
+                self._fill(a)
+        self._nest(0, [])
+        b.ret_void()
+
+    def _reductions(self) -> list[Assignment]:
+        return [a for a in self.flat.group.assignments if a.how]
+
+    def _fill(self, a: Assignment) -> None:
+        """Begin a reduction that is added up in memory."""
+        b, buffer = self.b, self.code.buffers[a.target.buffer]
+        kind = TYPES[buffer.kind]
+        with _counted(b, I64(0), I64(prod(buffer.shape)), I64(1)) as n:
+            b.store(_start(a.how, kind), b.gep(self.at[a.target.buffer], [n], source_etype=kind))
+
+    def _nest(self, d: int, indices: list[Any]) -> None:
+        b, flat = self.b, self.flat
+        last = d == len(flat.sizes) - 1
+        first, end = (self.first, self.end) if d == 0 else (I64(0), I64(flat.sizes[d]))
+        if not last:
+            with _counted(b, first, end, I64(1)) as at:
+                self._nest(d + 1, [*indices, at])
+            return
+        if not self.in_register:
+            with _counted(b, first, end, I64(1)) as at:
+                self._element([*indices, at], {})
+            return
+        reductions = self._reductions()
+        before = b.block
+        body, after = b.function.append_basic_block(), b.function.append_basic_block()
+        b.branch(body)
+        b.position_at_end(body)
+        at = b.phi(I64)
+        at.add_incoming(first, before)
+        so_far: dict[int, Any] = {}
+        for n, a in enumerate(reductions):
+            kind = TYPES[self.code.buffers[a.target.buffer].kind]
+            so_far[n] = b.phi(kind)
+            so_far[n].add_incoming(_start(a.how, kind), before)
+        results = self._element([*indices, at], so_far)
+        following = b.add(at, I64(1), flags=("nsw",))
+        at.add_incoming(following, b.block)
+        for n, value in results.items():
+            so_far[n].add_incoming(value, b.block)
+        b.cbranch(b.icmp_signed("<", following, end), body, after)
+        b.position_at_end(after)
+        for n, a in enumerate(reductions):
+            value = results[n]
+            place = self._place(a.target, [*indices, I64(0)])
+            if self.adds_up:
+                value = _combine(b, a.how, b.load(place, typ=value.type), value, False)
+            b.store(value, place)
+
+    def _element(self, indices: list[Any], so_far: dict[int, Any]) -> dict[int, Any]:
+        """Write what one turn does; the reductions' next values by their number."""
+        b, code = self.b, self.code
+        known: dict[tuple[int, tuple[int, ...], int], Any] = {}
+        results: dict[int, Any] = {}
+        number = 0
+        for a in self.flat.group.assignments:
+            values = [self._load(s, indices, known) for s in a.sources]
+            kind = code.buffers[a.target.buffer].kind
+            value = a.emit(b, *values)
+            if not a.how:
+                known[a.target.buffer, a.target.strides, a.target.offset] = value
+                if code._is_stored(a.target.buffer):
+                    stored = b.zext(value, I8) if kind == "b1" else value
+                    b.store(stored, self._place(a.target, indices))
+            elif number in so_far:
+                results[number] = _combine(b, a.how, so_far[number], value, True)
+                number += 1
+            else:
+                place = self._place(a.target, indices)
+                b.store(_combine(b, a.how, b.load(place, typ=value.type), value, False), place)
+        return results
+
+    def _load(self, source: Any, indices: list[Any], known: dict[Any, Any]) -> Any:
+        if isinstance(source, Number):
+            return source.value
+        key = source.buffer, source.strides, source.offset
+        if key not in known:
+            kind = self.code.buffers[source.buffer].kind
+            value = self.b.load(self._place(source, indices), typ=TYPES[kind])
+            known[key] = self.b.icmp_unsigned("!=", value, I8(0)) if kind == "b1" else value
+        return known[key]
+
+    def _place(self, view: View, indices: list[Any]) -> Any:
+        b = self.b
+        at: Any = None
+        for index, stride in zip(indices, self.flat.strides[view]):
+            if stride:
+                term = b.mul(index, I64(stride), flags=("nsw",)) if stride != 1 else index
+                at = term if at is None else b.add(at, term, flags=("nsw",))
+        if view.offset:
+            at = I64(view.offset) if at is None else b.add(at, I64(view.offset), flags=("nsw",))
+        kind = TYPES[self.code.buffers[view.buffer].kind]
+        base = self.at[view.buffer]
+        return base if at is None else b.gep(base, [at], source_etype=kind, inbounds=True)
+
+
+def _start(how: str, kind: Any) -> Any:
+    if how == "sum":
+        return ir.Constant(kind, 0.0 if not isinstance(kind, ir.IntType) else 0)
+    return ir.Constant(kind, float("-inf" if how == "max" else "inf"))
+
+
+def _combine(b: Any, how: str, x: Any, y: Any, is_loose: bool) -> Any:
+    if how == "sum":
+        if isinstance(x.type, ir.IntType):
+            return b.add(x, y)
+        return b.fadd(x, y, flags=_LOOSE if is_loose else ())
+    name = "llvm.maximum" if how == "max" else "llvm.minimum"
+    function = b.module.declare_intrinsic(name, [x.type], ir.FunctionType(x.type, [x.type, x.type]))
+    return b.call(function, [x, y])

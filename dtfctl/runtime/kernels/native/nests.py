@@ -1,0 +1,272 @@
+"""What a region computes, as loops over arrays: views, assignments, and the groups of assignments that share a loop.
+
+A view says where a value's elements are, in steps along each dimension; slices, transposes and broadcasts are views and
+cost nothing. An assignment computes an element of its target from the same element of its sources. Assignments of one
+shape share a loop where each reads only what the same turn of it has made: then the value stays in a register, and what
+nobody else reads has no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dtfctl.errors import Signal
+from dtfctl.runtime.kernels.into.registry import Spec
+
+KINDS = {np.dtype(t): t for t in ("f4", "f8", "i4", "i8", "b1")}
+# Sources and targets of a loop; with more there are not enough registers for their addresses.
+_MOST_STREAMS = 24
+
+
+class Unsupported(Signal):
+    """No loop for this."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A value's elements in a buffer; strides and offset in elements."""
+
+    buffer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.strides == strides_of(self.shape) or 0 in self.shape
+
+    def broadcast(self, shape: tuple[int, ...]) -> View:
+        lead = len(shape) - len(self.shape)
+        own = ((0 if size != shape[lead + n] else s) for n, (size, s) in enumerate(zip(self.shape, self.strides)))
+        return View(self.buffer, shape, (0,) * lead + tuple(own), self.offset)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value that is the same number everywhere, known when the region is made."""
+
+    value: Any
+    shape: tuple[int, ...] = ()
+
+
+Value = View | Number
+# Makes an element of those of the sources, by LLVM's builder.
+Emit = Callable[..., Any]
+
+
+@dataclass
+class Buffer:
+    """Attributes: kind: one of `KINDS`; role: "operand", "output" or "temporary"."""
+
+    kind: str
+    shape: tuple[int, ...]
+    role: str = "temporary"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Attributes: how: "sum", "max" or "min" where the target's strides of 0 say along what; else empty."""
+
+    emit: Emit
+    sources: tuple[Value, ...]
+    target: View
+    how: str = ""
+
+    @property
+    def reduced(self) -> tuple[bool, ...]:
+        shape = self.target.shape
+        return tuple(bool(self.how) and s == 0 and n > 1 for s, n in zip(self.target.strides, shape))
+
+
+@dataclass
+class Group:
+    """Assignments in one loop."""
+
+    shape: tuple[int, ...]
+    reduced: tuple[bool, ...]
+    assignments: list[Assignment] = field(default_factory=list)
+
+    def views(self) -> list[View]:
+        return [v for a in self.assignments for v in (*a.sources, a.target) if isinstance(v, View)]
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+class Loops:
+    """The loops of a region, in the order in which they run."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.assignments: list[Assignment] = []
+        self.groups: list[Group] = []
+        # Groups that write a buffer, and how they do.
+        self._written: dict[int, list[tuple[int, Assignment]]] = {}
+
+    # Values -----------------------------------------------------------------------------------------------------------
+
+    def _buffer(self, kind: str, shape: tuple[int, ...], role: str) -> View:
+        self.buffers.append(Buffer(kind, shape, role))
+        return View(len(self.buffers) - 1, shape, strides_of(shape))
+
+    def operand(self, spec: Spec) -> View:
+        """Name something the region gets.
+
+        Raises:
+            Unsupported: of a type that no loop takes.
+        """
+        if spec.dtype not in KINDS:
+            raise Unsupported
+        return self._buffer(KINDS[spec.dtype], spec.shape, "operand")
+
+    def room(self, kind: str, shape: tuple[int, ...]) -> View:
+        """Make room for a value that parts are put into."""
+        return self._buffer(kind, shape, "temporary")
+
+    def kind(self, value: View) -> str:
+        return self.buffers[value.buffer].kind
+
+    def map(self, emit: Emit, sources: Sequence[Value], kind: str, shape: tuple[int, ...]) -> View:
+        """Compute a value element by element, its sources broadcast."""
+        target = self.room(kind, shape)
+        self.put(emit, sources, target)
+        return target
+
+    def put(self, emit: Emit, sources: Sequence[Value], target: View) -> None:
+        """Compute a part of a value element by element."""
+        given = tuple(s.broadcast(target.shape) if isinstance(s, View) else s for s in sources)
+        self._add(Assignment(emit, given, target))
+
+    def copy(self, source: Value, kind: str, shape: tuple[int, ...]) -> View:
+        return self.map(_same, [source], kind, shape)
+
+    def put_copy(self, source: Value, target: View) -> None:
+        self.put(_same, [source], target)
+
+    def reduce(
+        self, how: str, emit: Emit, sources: Sequence[Value], shape: tuple[int, ...], axes: Sequence[int]
+    ) -> View:
+        """Reduce a value of this shape along axes, which stay with a size of 1."""
+        kept = tuple(1 if n in axes else size for n, size in enumerate(shape))
+        kinds = {self.kind(s) for s in sources if isinstance(s, View)}
+        if len(kinds) != 1 or 0 in shape:
+            raise Unsupported
+        room = self.room(kinds.pop(), kept)
+        given = tuple(s.broadcast(shape) if isinstance(s, View) else s for s in sources)
+        target = View(room.buffer, shape, tuple(0 if n in axes else s for n, s in enumerate(room.strides)))
+        self._add(Assignment(emit, given, target, how))
+        return room
+
+    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+        if isinstance(value, Number):
+            return Number(value.value, shape)
+        if not value.is_contiguous:
+            value = self.copy(value, self.kind(value), value.shape)
+        return View(value.buffer, shape, strides_of(shape), value.offset)
+
+    def output(self, value: Value, spec: Spec) -> int:
+        """Have a value filled into memory of its own; the buffer that is it."""
+        if isinstance(value, View):
+            held = self.buffers[value.buffer]
+            if held.role == "temporary" and value.is_contiguous and prod(value.shape) == prod(held.shape):
+                held.role, held.shape = "output", spec.shape
+                return value.buffer
+        made = self.copy(value, KINDS[spec.dtype], spec.shape)
+        self.buffers[made.buffer].role = "output"
+        return made.buffer
+
+    # Loops ------------------------------------------------------------------------------------------------------------
+
+    def _add(self, made: Assignment) -> None:
+        self.assignments.append(made)
+
+    def back_to(self, buffers: int, assignments: int) -> None:
+        """Forget what was added since there were so many."""
+        del self.buffers[buffers:], self.assignments[assignments:]
+
+    def group(self) -> None:
+        """Share out to loops what outputs need."""
+        needed = {n for n, buffer in enumerate(self.buffers) if buffer.role == "output"}
+        kept = []
+        for made in reversed(self.assignments):
+            if made.target.buffer in needed:
+                needed.update(s.buffer for s in made.sources if isinstance(s, View))
+                kept.append(made)
+        for made in reversed(kept):
+            self._join(made)
+
+    def _join(self, made: Assignment) -> None:
+        """Add an assignment to a loop of its shape that it can share, the first one; else to one of its own."""
+        first = 0
+        shared: set[int] = set()
+        for source in made.sources:
+            if isinstance(source, View):
+                for at, writer in self._written.get(source.buffer, ()):
+                    target = writer.target
+                    alike = not writer.how and (target.strides, target.offset) == (source.strides, source.offset)
+                    is_same = alike and target.shape == source.shape
+                    if is_same:
+                        shared.add(at)
+                    first = max(first, at if is_same else at + 1)
+        reduced = made.reduced
+        for at in range(first, len(self.groups)):
+            group = self.groups[at]
+            if group.shape == made.target.shape and self._may_join(group, made, reduced):
+                break
+        else:
+            at = len(self.groups)
+            self.groups.append(Group(made.target.shape, (False,) * len(reduced)))
+        group = self.groups[at]
+        if any(reduced):
+            group.reduced = reduced
+        group.assignments.append(made)
+        self._written.setdefault(made.target.buffer, []).append((at, made))
+
+    @staticmethod
+    def _may_join(group: Group, made: Assignment, reduced: tuple[bool, ...]) -> bool:
+        if any(reduced) and any(group.reduced) and reduced != group.reduced:
+            return False
+        # What is reduced to nothing but itself is as an element of a loop; of the rest one kind is enough.
+        streams = {(v.buffer, v.strides, v.offset) for v in group.views()}
+        return len(streams) + len(made.sources) < _MOST_STREAMS
+
+
+def _same(b: Any, x: Any) -> Any:
+    return x
+
+
+def collapsed(group: Group) -> tuple[list[int], list[bool], dict[View, list[int]]]:
+    """Merge dimensions along which all of a group's views go on evenly, and leave out those of size 1.
+
+    Returns:
+        Sizes, which of them are reduced, and the strides of each view.
+    """
+    views = list(dict.fromkeys(group.views()))
+    sizes: list[int] = []
+    reduced: list[bool] = []
+    strides: dict[View, list[int]] = {v: [] for v in views}
+    for n, size in enumerate(group.shape):
+        if size == 1:
+            continue
+        if sizes and reduced[-1] == group.reduced[n] and all(s[-1] == v.strides[n] * size for v, s in strides.items()):
+            sizes[-1] *= size
+            for v, s in strides.items():
+                s[-1] = v.strides[n]
+            continue
+        sizes.append(size)
+        reduced.append(group.reduced[n])
+        for v, s in strides.items():
+            s.append(v.strides[n])
+    if not sizes:
+        return [1], [False], {v: [0] for v in views}
+    return sizes, reduced, strides
