@@ -53,7 +53,7 @@ class Adaptive:
         try:
             self._runs += 1
             if self._native is not None:
-                self._go_native()
+                self._go_native(step)
             left = self.shaped.attempt(step, args, results)
             if left is not None:
                 if not left.dead:
@@ -63,13 +63,13 @@ class Adaptive:
         finally:
             self._lock.release()
 
-    def _go_native(self) -> None:
+    def _go_native(self, step: StepContext) -> None:
         """Have regions compiled beside the steps, and use them from a certain step on."""
         if self._runs >= COMPILED_FROM and self._making is None:
             assert self._native is not None
             self._making = InBackground(self._native)
         if self._runs >= NATIVE_FROM and self._making is not None:
-            made = self._making.result()
+            made = self._making.result(step.cancellation.check)
             if made is not None:
                 self.shaped = made
             self._native = self._making = None

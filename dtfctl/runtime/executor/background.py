@@ -12,6 +12,8 @@ from dtfctl import guard
 
 T = TypeVar("T")
 
+# How often who waits is asked whether it still wants to.
+_LOOK_S = 0.05
 _ONE = threading.Lock()
 _ending = threading.Event()
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -36,9 +38,16 @@ class InBackground(Generic[T]):
             if function is not None and not _ending.is_set():
                 self._result = function()
 
-    def result(self) -> T | None:
-        """Return what the function has returned, once it has; None where it failed."""
-        self._thread.join()
+    def result(self, check: Callable[[], None]) -> T | None:
+        """Return what the function has returned, once it has; None where it failed.
+
+        Args:
+            check: called now and then meanwhile; what it raises ends the wait.
+        """
+        self._thread.join(_LOOK_S)
+        while self._thread.is_alive():
+            check()
+            self._thread.join(_LOOK_S)
         return self._result
 
 

@@ -87,7 +87,7 @@ def test_the_scripts_own_metadata_counts(tmp_path: Path) -> None:
 def test_extras_are_those_of_dtfctl(tmp_path: Path) -> None:
     found = requirements.of_extras(["examples", "fast"])
     names = [line.split(">")[0] for line in found.lines]
-    assert names == ["scikit-learn", "numba", "onednn-cpu-gomp"]
+    assert names == ["scikit-learn", "llvmlite", "numba", "onednn-cpu-gomp"]
     assert all("extra" not in line for line in found.lines)
     same = requirements.wanted(tmp_path / "job.py", b"", ["dtfctl[examples]"], [], python=True)
     assert [line.split(">")[0] for line in same.lines] == ["scikit-learn"], "dtfctl itself is there"
