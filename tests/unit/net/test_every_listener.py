@@ -23,7 +23,6 @@ OTHERWISE = {
     "net/listener.py": "is the mechanism",
     "runtime/services/call_server.py": "behind a gate, or at a unix socket of this user's",
     "runtime/services/public_call_server.py": "behind a gate, or at a unix socket of this user's",
-    "runtime/testing/devices.py": "holds ports that are to stay free, and takes nobody",
     "launcher/providers/forwards.py": "what SSH forwards, at unix sockets in a folder of this user's",
     "launcher/providers/host_offers.py": "runs on hosts that have no dtfctl yet; has limits and a deadline of its own",
 }
