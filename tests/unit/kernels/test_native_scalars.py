@@ -1,0 +1,43 @@
+"""Functions of single numbers in compiled regions, against double precision: units in the last place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.runtime.kernels.into.registry import Spec
+from dtfctl.runtime.kernels.native import machine
+
+if not machine.is_available():
+    pytest.skip("llvmlite is not installed", allow_module_level=True)
+
+from dtfctl.runtime.kernels.native import code, scalars
+from dtfctl.runtime.kernels.native.nests import Loops
+
+F = np.float32
+CASES: dict[str, tuple[Any, float, float, float]] = {
+    "exp": (np.exp, -87.0, 88.0, 1.5),
+    "log": (np.log, 0.01, 1e4, 1.5),
+    "log1p": (np.log1p, -0.99, 3.0, 2.0),
+    "tanh": (np.tanh, -10.0, 10.0, 2.0),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -80.0, 30.0, 3.5),
+    "softplus": (lambda x: np.logaddexp(0, x), -20.0, 20.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_last_places(name: str) -> None:
+    exact, low, high, most = CASES[name]
+    spec = Spec((20_000,), np.dtype(F))
+    loops = Loops()
+    x = loops.operand(spec)
+    made = loops.output(loops.map(getattr(scalars, name), [x], "f4", spec.shape), spec)
+    loops.group()
+    call = machine.load(code.generate(loops, [x.buffer], [made]).text, "region")
+    given = np.linspace(low, high, spec.shape[0], dtype=F)
+    out = np.empty_like(given)
+    assert call(given, out, np.empty(64, np.uint8))
+    want = exact(given.astype(np.float64))
+    assert np.max(np.abs(out - want) / np.spacing(np.abs(want).astype(F))) <= most
