@@ -30,6 +30,7 @@ _CREDENTIALS = struct.Struct("3i")
 _MAPPED = bytes(10) + b"\xff\xff"
 _NOBODY = Path("/proc/sys/kernel/overflowuid")
 _USERS = Path("/proc/self/uid_map")
+_LOOKS = 3
 
 
 def credentials_of(connection: socket.socket) -> tuple[int, int]:
@@ -53,7 +54,9 @@ def owner_of(connection: socket.socket) -> int | None:
         return None  # the tables of all sockets are long where many hang up
     found = _ask_kernel(there, here)
     if found is None and is_local(connection):
-        found = _look_in_tables(there, here)
+        # The kernel hands a table out in pieces: one that others change meanwhile may have a socket in none of them.
+        looks = (_look_in_tables(there, here) for _ in range(_LOOKS))
+        found = next((user for user in looks if user is not None), None)
     # While this end is established the socket that was found is its other end, not one that came after it.
     if found is None or not _is_established(connection) or found == _unmapped_user():
         return None

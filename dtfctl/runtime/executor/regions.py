@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import reads_of
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.registry import Into, Spec
@@ -98,7 +99,8 @@ def _may_join(node: Node, region: Region, around: Surroundings) -> bool:
 
 def _holds_variables(region: Region) -> bool:
     """Tell whether a region that is put off would hold the value of a variable while it is changed."""
-    return any(maker.op == "ReadVariableOp" or reads_of(maker) for maker, _ in region.operands)
+    makers = [maker for maker, _ in region.operands]
+    return any(dtypes.resource in maker.input_types or reads_of(maker) for maker in makers)
 
 
 def _compiled(region: Region, around: Surroundings, heavy: Collection[str]) -> Iterator[Found]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dtfctl.cores import granted
+from dtfctl.cores import available
 
 _MAPS = Path("/proc/self/maps")
 
@@ -35,9 +35,9 @@ def open_blas() -> OpenBlas | None:
                 core, threads, set_threads = (getattr(library, name, None) for name in names)
                 if core is not None and threads is not None and set_threads is not None:
                     core.restype, set_threads.restype = ctypes.c_char_p, None
-                    # It counts cores, not what control groups leave of them.
-                    if threads() > granted():
-                        set_threads(granted())
+                    # It obeys the environment, but counts cores, not what control groups leave of them.
+                    if threads() > available():
+                        set_threads(available())
                     return OpenBlas(core, threads, set_threads)
     return None
 

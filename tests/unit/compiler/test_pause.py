@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import gc
-import weakref
+import subprocess
+import sys
 
 import pytest
 
 from dtfctl.runtime.compiler.pause import collector_paused
-
-
-class Thing:
-    """In a cycle with itself."""
-
-    def __init__(self) -> None:
-        self.me = self
 
 
 def make(count: int) -> list[list[int]]:
@@ -38,17 +32,30 @@ def test_a_pause_in_a_pause_changes_nothing() -> None:
     assert gc.isenabled()
 
 
+MANY_PAUSES = """
+import weakref
+from dtfctl.runtime.compiler.pause import collector_paused
+
+class Thing:
+    def __init__(self):
+        self.me = self
+
+alive, most = [], 0
+for _ in range(60):
+    with collector_paused():
+        things = [Thing() for _ in range(20_000)]
+    alive.append(weakref.ref(things[0]))
+    del things
+    most = max(most, sum(ref() is not None for ref in alive))
+print(most)
+"""
+
+
 @pytest.mark.slow
 def test_garbage_of_many_pauses_is_collected() -> None:
-    alive: list[weakref.ref[Thing]] = []
-    most = 0
-    for _ in range(60):
-        with collector_paused():
-            things = [Thing() for _ in range(20_000)]
-        alive.append(weakref.ref(things[0]))
-        del things
-        most = max(most, sum(ref() is not None for ref in alive))
-    assert most < 45
+    # By a process of its own: how much garbage is too much depends on how much is in use.
+    ran = subprocess.run([sys.executable, "-c", MANY_PAUSES], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 45
 
 
 def test_what_a_program_has_frozen_stays_frozen() -> None:
