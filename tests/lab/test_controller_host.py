@@ -12,7 +12,7 @@ import pytest
 
 from dtfctl.launcher.api import Cluster, clusters
 from dtfctl.launcher.errors import Conflict, LoginError
-from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.model import Event, JobRequest
 from dtfctl.launcher.operator.clean_hosts import clean_hosts
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import ControllerPlace, Health, HostGroup, HostName, Sync
@@ -45,11 +45,13 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
         sync=(Sync(str(sent), "~/data"),),
         setup=("cat ~/data/words.txt",),
     )
-    result = Cluster.up(spec)
+    told: list[Event] = []
+    result = Cluster.up(spec, on_event=told.append)
     assert (result.exit_code, result.running) == (0, 3), result.problems
     cluster = result.cluster
     assert cluster is not None
     first = lab.names[1]
+    assert ("host.connecting", f"host:{lab.address_of(first)}") in [(e.kind, e.subject) for e in told if e.seq == 0]
     assert [len(controllers(lab, name)) for name in lab.names] == [0, 1] + [0] * (len(lab.names) - 2)
     status = cluster.status()
     assert status.controller.address.startswith(lab.address_of(first) + ":")

@@ -78,8 +78,8 @@ def bring_up(
         is_new = controller_client.read_created(paths) is None
         with explained(paths.folder):
             if adopt:
-                take_over(paths, spec, _on_stage(on_hosts))
-            connection = _prepare(paths, spec, on_hosts)
+                take_over(paths, spec, _on_stage(on_hosts, on_event))
+            connection = _prepare(paths, spec, _on_stage(on_hosts, on_event))
         reply = connection.call(controller_calls.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
         meant = frozenset(reply.tasks) if only else None
@@ -112,9 +112,7 @@ def _meant(status: ClusterStatus, meant: frozenset[str] | None) -> list[TaskStat
     return [task for task in status.tasks if meant is None or task.name in meant]
 
 
-def _prepare(
-    paths: ClusterPaths, spec: ClusterSpec, on_hosts: Callable[[Sequence[HostStatus]], None] | None
-) -> Connection:
+def _prepare(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> Connection:
     """Prepare what the controller needs, where it is to run."""
     is_new = controller_client.read_created(paths) is None
     created = controller_client.prepare(paths, spec.security.lifetime)
@@ -122,7 +120,7 @@ def _prepare(
     if not paths.controller_place.exists() and (has_begun or not remote_controller.host_of(spec)):
         return Connection(paths)
     try:
-        remote_controller.RemoteController.prepare(paths, spec, created, _on_stage(on_hosts)).close()
+        remote_controller.RemoteController.prepare(paths, spec, created, on_stage).close()
     except LauncherError:
         if is_new and paths.controller_place.exists():
             remote_controller.RemoteController(paths).give_up()
@@ -130,8 +128,14 @@ def _prepare(
     return Connection(paths)
 
 
-def _on_stage(on_hosts: Callable[[Sequence[HostStatus]], None] | None) -> OnStage:
+def _on_stage(
+    on_hosts: Callable[[Sequence[HostStatus]], None] | None, on_event: Callable[[Event], None] | None
+) -> OnStage:
+    """Tell what is done on hosts while there is no controller yet that could; these events are in no history."""
+
     def tell(host: str, stage: Stage, detail: str) -> None:
+        if on_event is not None and "%" not in detail:
+            on_event(Event(0, time.time(), f"host.{stage}", f"host:{host}", detail))
         if on_hosts is not None:
             on_hosts([HostStatus(host, "pending", tasks=1, stage=f"{stage} {detail}".strip())])
 

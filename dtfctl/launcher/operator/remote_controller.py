@@ -43,10 +43,13 @@ class Place:
     """Every host that has ever let the cluster's key in."""
     home: str | None = None
     """The spec's `home`."""
+    fast: bool = True
+    """The spec's `fast`: the controller's host gets what the others shall have from it, and no more."""
 
     def as_spec(self, cluster: str) -> ClusterSpec:
         """Make a spec that is enough to log in."""
-        return ClusterSpec(cluster, {}, host_groups={"all": HostGroup(self.hosts)}, ssh=self.ssh, home=self.home)
+        groups = {"all": HostGroup(self.hosts)}
+        return ClusterSpec(cluster, {}, host_groups=groups, ssh=self.ssh, home=self.home, fast=self.fast)
 
 
 def host_of(spec: ClusterSpec) -> str:
@@ -59,7 +62,8 @@ def host_of(spec: ClusterSpec) -> str:
 def settle_on(paths: ClusterPaths, spec: ClusterSpec, created: float, host: str) -> None:
     """Settle where the next `RemoteController.prepare` puts the controller."""
     names = tuple(HostName(host.name, host.user) for host in spec.hosts)
-    write_whole(paths.controller_place, codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
+    place = Place(host, created, spec.ssh, names, spec.home, spec.fast)
+    write_whole(paths.controller_place, codec.encode(place).encode())
     paths.controller_info.unlink(missing_ok=True)
 
 
@@ -96,7 +100,7 @@ class RemoteController:
                 f"take the cluster down first: dtfctl down -c {paths.name}",
             )
         older = [name for name in (before.hosts if before else ()) if name.name not in {item.name for item in names}]
-        place = Place(host, created, spec.ssh, (*names, *older), spec.home)
+        place = Place(host, created, spec.ssh, (*names, *older), spec.home, spec.fast)
         write_whole(paths.controller_place, codec.encode(place).encode())
         controller = cls(paths)
         try:
