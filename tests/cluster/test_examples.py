@@ -66,3 +66,26 @@ def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str
     assert {n for n in after if after[n] != before[n]} == {victim}
     kinds = [e.kind for e in cluster.events()]
     assert "task.ended" in kinds and "job.succeeded" in kinds
+
+
+@pytest.mark.slow
+def test_those_without_a_ps_lose_no_step_when_a_worker_dies(environ: dict[str, str], tmp_path: Path) -> None:
+    """kill -9 in the middle of training: the others give the one that comes back what they have."""
+    spec = tmp_path / "c.yaml"
+    spec.write_text("cluster: demo\ntasks: {worker: 2}\n")
+    up = dtfctl("up", spec, environ=environ)
+    assert up.returncode == 0, up.stderr
+    cluster = Cluster.open("demo")
+    command = [sys.executable, "-m", "dtfctl", "submit", "examples/replication/all_reduce.py", "--steps", "1500"]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as client:
+        wait_until(lambda: task(cluster, "worker/0").steps > 100, "100 steps", 90)
+        os.kill(int(pids(cluster)["worker/1"] or 0), 9)
+        out, err = client.communicate(timeout=150)
+        assert client.returncode == 0, out + err
+    assert all(float(reached) >= 95 for reached in re.findall(r"held-out digits: ([0-9.]+)%", out))
+    failed = [int(step) for step in re.findall(r"worker/0 \| step (\d+): ", out)]
+    going_on = [int(step) for step in re.findall(r"worker/0 \| goes on from step (\d+) of", out)]
+    assert going_on[0] == 0 and len(failed) == len(going_on) - 1 > 0
+    assert all(after - before in (0, 1) for before, after in zip(failed, going_on[1:]))
