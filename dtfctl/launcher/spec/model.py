@@ -255,7 +255,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """How often a checkpoint is written: by time or by steps, not both."""
+    """How often programs that do not say it themselves write a checkpoint: by time or by steps, not both."""
 
     seconds: float | None = option(Number(above=0.0), "Seconds between checkpoints.", "30", default=None)
     steps: int | None = option(Integer(low=1), "Steps between checkpoints.", "200", default=None)
@@ -273,8 +273,15 @@ class Checkpoints:
         default=None,
         default_text="the job's own folder",
     )
-    every: Every = option(Table(Every), "Bound on lost work.", "{seconds: 30}", factory=lambda: Every(seconds=30.0))
-    keep: int = option(Integer(low=1, high=100_000), "Newest checkpoints kept.", "3", default=3)
+    every: Every = option(
+        Table(Every),
+        "Bound on the work that is lost, unless the program says how often it saves.",
+        "{seconds: 30}",
+        factory=lambda: Every(seconds=30.0),
+    )
+    keep: int = option(
+        Integer(low=1, high=100_000), "Newest checkpoints kept, unless the program says how many.", "3", default=3
+    )
     copies: int = option(
         Integer(low=1, high=1000),
         "Hosts that have every checkpoint, at least; those of ps tasks and the chief always do. Without meaning where "

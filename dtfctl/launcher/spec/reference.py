@@ -35,8 +35,9 @@ spec completes and checks it while you type:
 # yaml-language-server: $schema=./dtfctl/launcher/spec/schema.json
 ```
 
-Files are read as YAML 1.2: `no`, `on` and `1:30` are text, a key cannot be set twice, and there are no tags and no
-merges. Durations carry units (`500ms`, `2s`, `10m`, `1h`), so do sizes (`512MiB`, `1.5GB`) and rates (`10MiB/s`).
+Files are read as YAML 1.2: `1:30` is text, and so would be `no` and `on`, which are refused without quotes because some
+tools read them as false and true. A key cannot be set twice, and there are no tags and no merges. Durations carry units
+(`500ms`, `2s`, `10m`, `1h`), so do sizes (`512MiB`, `1.5GB`) and rates (`10MiB/s`).
 
 Host names are written as in other cluster tools: `r[1-4]g[01-24]` is 96 hosts, commas join names, `!r2g07` leaves one
 out, `[1-9/2]` has a step, `alice@` sets the login. Zeros in front are kept, and all numbers of such a bracket must be

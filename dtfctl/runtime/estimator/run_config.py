@@ -9,6 +9,7 @@ from typing import Any
 
 from dtfctl.runtime import api as tf
 from dtfctl.runtime.estimator.modes import TaskType
+from dtfctl.runtime.train.checkpoint_defaults import how_many, how_often
 
 _UNSET: Any = object()
 _GIVEN = (
@@ -37,9 +38,11 @@ class RunConfig:
     Args:
         model_dir: the folder of checkpoints and summaries.
         save_summary_steps, save_checkpoints_steps, log_step_count_steps: every how many steps.
-        save_checkpoints_secs: every how many seconds; 600 when neither this nor the steps are given.
+        save_checkpoints_secs: every how many seconds. When neither this nor the steps are given, what
+            `checkpoints` of the cluster file says in a job, else 600.
         session_config: of all sessions.
-        keep_checkpoint_max: how many checkpoints are kept; None keeps all.
+        keep_checkpoint_max: how many checkpoints are kept; None keeps all. When it is not given, what
+            `checkpoints` of the cluster file says in a job, else 5.
         train_distribute, eval_distribute, experimental_distribute: must be None: replicas are tasks here.
 
     Raises:
@@ -69,7 +72,7 @@ class RunConfig:
         save_checkpoints_steps: Any = _UNSET,
         save_checkpoints_secs: Any = _UNSET,
         session_config: Any = None,
-        keep_checkpoint_max: int | None = 5,
+        keep_checkpoint_max: Any = _UNSET,
         keep_checkpoint_every_n_hours: float = 10000,
         log_step_count_steps: int | None = 100,
         train_distribute: Any = None,
@@ -85,7 +88,9 @@ class RunConfig:
                 "distribution strategies are not there: use the tasks of TF_CONFIG, and train_and_evaluate"
             )
         if save_checkpoints_steps is _UNSET and save_checkpoints_secs is _UNSET:
-            save_checkpoints_steps, save_checkpoints_secs = None, 600
+            save_checkpoints_steps, save_checkpoints_secs = how_often()
+        if keep_checkpoint_max is _UNSET:
+            keep_checkpoint_max = how_many(outside_a_job=5)
         save_checkpoints_steps = None if save_checkpoints_steps is _UNSET else save_checkpoints_steps
         save_checkpoints_secs = None if save_checkpoints_secs is _UNSET else save_checkpoints_secs
         if save_checkpoints_steps is not None and save_checkpoints_secs is not None:

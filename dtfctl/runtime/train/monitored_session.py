@@ -16,6 +16,7 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import AbortedError, OpError, OutOfRangeError, UnavailableError
+from dtfctl.runtime.train.checkpoint_defaults import how_often
 from dtfctl.runtime.train.coordinator import Coordinator
 from dtfctl.runtime.train.hooks.checkpoints import CheckpointSaverHook
 from dtfctl.runtime.train.hooks.summaries import StepCounterHook, SummarySaverHook
@@ -404,7 +405,8 @@ def MonitoredTrainingSession(
     """Make a MonitoredSession for training: the chief saves checkpoints and summaries, workers wait for it.
 
     Args:
-        save_checkpoint_secs, save_checkpoint_steps: how often (600 s when neither is given; None never).
+        save_checkpoint_secs, save_checkpoint_steps: how often (None never). When neither is given, what
+            `checkpoints` of the cluster file says in a job, else 600 s.
         save_summaries_steps, save_summaries_secs: how often (100 steps when neither is given; None never).
         log_step_count_steps: log the rate of steps this often.
         max_wait_secs: how long a worker waits for the chief.
@@ -414,7 +416,7 @@ def MonitoredTrainingSession(
     save_summaries_steps = None if save_summaries_steps is USE_DEFAULT else save_summaries_steps
     save_summaries_secs = None if save_summaries_secs is USE_DEFAULT else save_summaries_secs
     if save_checkpoint_steps is USE_DEFAULT and save_checkpoint_secs is USE_DEFAULT:
-        save_checkpoint_steps, save_checkpoint_secs = None, 600
+        save_checkpoint_steps, save_checkpoint_secs = how_often()
     save_checkpoint_steps = None if save_checkpoint_steps is USE_DEFAULT else save_checkpoint_steps
     save_checkpoint_secs = None if save_checkpoint_secs is USE_DEFAULT else save_checkpoint_secs
     scaffold = scaffold or Scaffold()

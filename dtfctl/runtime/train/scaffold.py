@@ -15,6 +15,7 @@ from dtfctl.runtime.ops.variable_collections import (
     local_variables_initializer,
     report_uninitialized_variables,
 )
+from dtfctl.runtime.train.checkpoint_defaults import how_many
 from dtfctl.runtime.train.saver import Saver
 
 
@@ -178,6 +179,6 @@ def _default_saver() -> Saver:
     if found:
         given: Saver = found[0]
         return given
-    saver = Saver(sharded=True, allow_empty=True)
+    saver = Saver(sharded=True, allow_empty=True, max_to_keep=how_many(outside_a_job=5))
     graph.add_to_collection(GraphKeys.SAVERS, saver)
     return saver

@@ -62,6 +62,24 @@ def test_training_stops_saves_and_continues_where_it_was(tmp_path) -> None:
     assert last == 5
 
 
+def test_a_program_that_does_not_say_how_often_saves_as_the_cluster_file_says(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("DTF_CHECKPOINT_STEPS", "2")
+    monkeypatch.setenv("DTF_CHECKPOINT_KEEP", "3")
+    _, op = counter()
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(tmp_path), hooks=[tf.train.StopAtStepHook(last_step=9)]
+    ) as session:
+        while not session.should_stop():
+            session.run(op)
+    kept = tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths
+    assert [int(path.rpartition("-")[2]) for path in kept] == [6, 8, 9]
+    config = tf.estimator.RunConfig()
+    assert (config.save_checkpoints_steps, config.save_checkpoints_secs, config.keep_checkpoint_max) == (2, None, 3)
+    monkeypatch.setenv("DTF_CHECKPOINT_STEPS", "often")
+    with pytest.raises(ValueError, match="DTF_CHECKPOINT_STEPS is 'often'"):
+        tf.estimator.RunConfig()
+
+
 def test_hooks_see_every_run(graph) -> None:
     step, op = counter()
     recorder = Recorder(step.value())
