@@ -62,21 +62,23 @@ class Function:
         key = (id(graph), *(_key(v, t) for v, t in zip(leaves, is_tensor)))
         traced = self._traces.get(key)
         if traced is None:
-            traced = self._traces[key] = self._trace(args, kwargs, leaves, is_tensor)
+            traced = self._traces[key] = self._trace(args, kwargs, leaves, is_tensor, tensors)
         body, structure = traced
         outputs = call(body, tensors)
         leaf = iter(outputs)
         flat = [next(leaf) if v is not None else None for v in nest.flatten(structure, expand_composites=True)]
         return nest.pack_sequence_as(structure, flat, expand_composites=True)
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], is_tensor: list[bool]) -> tuple[FuncGraph, Any]:
+    def _trace(
+        self, args: Any, kwargs: Any, leaves: list[Any], is_tensor: list[bool], tensors: list[Tensor]
+    ) -> tuple[FuncGraph, Any]:
         body = FuncGraph(f"__inference_{self.name}")
         specs = None if self.input_signature is None else nest.flatten(list(self.input_signature))
         with body.as_default():
-            inner = []
+            inner, outers = [], iter(tensors)
             for i, (value, tensor) in enumerate(zip(leaves, is_tensor)):
                 if tensor:
-                    outer = convert_to_tensor(value) if not isinstance(value, Tensor) else value
+                    outer = next(outers)  # converted outside: a variable is read there, not by the body
                     shape = outer.shape if specs is None else specs[i].shape
                     inner.append(body.add_argument(outer.dtype.base_dtype, shape, "arg", like=outer))
                 else:

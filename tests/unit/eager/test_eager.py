@@ -257,6 +257,17 @@ def test_a_function_is_traced_once_and_uses_variables_of_the_program() -> None:
     assert calls.numpy() == 3
 
 
+def test_a_variable_that_is_given_to_a_function_is_its_value() -> None:
+    v = tf.Variable([1.0, 2.0, 3.0])
+    first = tf.function(lambda values, factor: tf.gather(values, [0]) * factor)
+    assert first(v, tf.constant(2.0)).numpy() == [2.0]
+    v.assign([5.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        y = first(v, tf.constant(2.0))
+    assert y.numpy() == [10.0]
+    np.testing.assert_array_equal(tf.convert_to_tensor(tape.gradient(y, v)), [2, 0, 0])
+
+
 def test_second_derivatives_through_a_function() -> None:
     x = tf.constant(3.0)
     cube = tf.function(lambda t: tf.function(lambda u: u * u)(t) * t)
