@@ -217,9 +217,10 @@ class Surroundings:
 
 
 def working_folder(context: Context, wanted: str) -> Path:
-    """Choose where a process of a job runs: the submitter's folder, where this host has one of that name."""
+    """Choose where a process of a job runs: the submitter's folder, where this host has it, else one for scratch."""
     path = Path(wanted).expanduser()
-    return path if wanted and path.is_dir() else context.agent_folder
+    # Not the agent's own folder: a program that writes `state.json` would destroy what the agent goes by.
+    return path if wanted and path.is_dir() else private_folder(context.agent_folder / "scratch")
 
 
 def surroundings(
