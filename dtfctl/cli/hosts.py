@@ -69,9 +69,10 @@ def hosts(
     too often.
 
     `clean` removes the cluster of FILE from its hosts: it ends every process of it, and deletes its files, logs and
-    checkpoints too. With --all that is done to all clusters in the account, and to what `up` has installed. It needs
-    nothing but the right to log in, so it also ends what the machine that brought it up does not know any more. A
-    cluster that is up from here, or belongs to somebody else, is left alone unless --force is given.
+    checkpoints too. What `sync` and `setup` brought, and the folder of `checkpoints.path`, stay. With --all that is
+    done to all clusters in the account, and to what `up` has installed. It needs nothing but the right to log in, so
+    it also ends what the machine that brought it up does not know any more. A cluster that is up from here, or
+    belongs to somebody else, is left alone unless --force is given.
     """
     from dtfctl.launcher.errors import UsageError
 

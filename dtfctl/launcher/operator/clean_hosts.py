@@ -10,6 +10,7 @@ import asyncio
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import asyncssh
@@ -97,10 +98,12 @@ async def _clean(
     async def end_controllers(host: Host) -> HostCleaned:
         return await _one(logins, bundles, host, spec.home, {**request, "do": "end_controllers"})
 
+    logs = str(Path(spec.logs.dir) / spec.cluster) if spec.logs.dir else ""
+
     async def clean(host: Host, before: HostCleaned) -> HostCleaned:
         done = before
         if not before.cause:
-            done = await _one(logins, bundles, host, spec.home, {**request, "do": "clean_all"})
+            done = await _one(logins, bundles, host, spec.home, {**request, "do": "clean_all", "logs": logs})
             done = done if done.cause else replace(done, ended=done.ended + before.ended)
         on_host(done)
         return done

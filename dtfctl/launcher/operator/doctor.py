@@ -24,7 +24,8 @@ LEAST_INODES = 10_000
 LEAST_FILES = 4096
 LEAST_PROCESSES = 4096
 MOST_SKEW_S = 1.0
-SOON_S = 30 * 86400.0
+UNRENEWED = 0.3
+"""The share of a certificate's lifetime that is left when renewing, which begins with a third, does not work."""
 OLDEST_PYTHON = (3, 11)
 
 
@@ -68,7 +69,7 @@ def look_here() -> list[Finding]:
     return found
 
 
-def look_at_files(paths: ClusterPaths, now: float) -> list[Finding]:
+def look_at_files(paths: ClusterPaths, now: float, lifetime_s: float) -> list[Finding]:
     """Examine the cluster's own files on this machine: modes and certificates."""
     folders = (paths.folder, paths.certificates, paths.readers)
     loose = [path for path in folders if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
@@ -77,11 +78,11 @@ def look_at_files(paths: ClusterPaths, now: float) -> list[Finding]:
     first = min(ends, key=lambda name: ends[name], default="")
     found = [_loose("this machine", [str(path) for path in loose])]
     if first:
-        found.append(_certificate("this machine", first, ends[first], now))
+        found.append(_certificate("this machine", first, ends[first], now, lifetime_s))
     return found
 
 
-def judge(status: ClusterStatus, answers: Mapping[str, Answer], needs_ssh: bool) -> list[Finding]:
+def judge(status: ClusterStatus, answers: Mapping[str, Answer], needs_ssh: bool, lifetime_s: float) -> list[Finding]:
     """Judge the controller and every host."""
     version = status.controller.version
     found = [Finding("controller", "controller", "ok", f"answers, pid {status.controller.pid}")]
@@ -93,11 +94,13 @@ def judge(status: ClusterStatus, answers: Mapping[str, Answer], needs_ssh: bool)
         message = "there is no `ssh` program; `up` does not need it, `dtfctl ssh` does"
         found.append(Finding("ssh", "this machine", "warning", message, "install OpenSSH's client"))
     for host in status.hosts:
-        found += _host(f"host:{host.name}", host.state, answers.get(host.name), host.last_error, version)
+        found += _host(f"host:{host.name}", host.state, answers.get(host.name), host.last_error, version, lifetime_s)
     return found
 
 
-def _host(subject: str, state: str, answer: Answer | None, last_error: str, version: str) -> list[Finding]:
+def _host(
+    subject: str, state: str, answer: Answer | None, last_error: str, version: str, lifetime_s: float
+) -> list[Finding]:
     name = subject.removeprefix("host:")
     if answer is None or answer.said is None:
         why = (answer.problem if answer is not None else "") or last_error or f"it is {state}"
@@ -125,7 +128,7 @@ def _host(subject: str, state: str, answer: Answer | None, last_error: str, vers
     found.append(_disk(subject, "the agent's folder", said.disk_free_bytes, said.inodes_free))
     found.append(_limits(subject, said.open_files, said.processes))
     found.append(_loose(subject, said.loose_files))
-    found.append(_certificate(subject, "agent", said.certificate_until, answer.asked_at))
+    found.append(_certificate(subject, "agent", said.certificate_until, answer.asked_at, lifetime_s))
     return found
 
 
@@ -171,14 +174,14 @@ def _loose(subject: str, files: Sequence[str]) -> Finding:
     return Finding("keys", subject, "error", f"others may use {shown}", advice)
 
 
-def _certificate(subject: str, name: str, until: float, now: float) -> Finding:
+def _certificate(subject: str, name: str, until: float, now: float, lifetime_s: float) -> Finding:
     left = until - now
     if left <= 0:
         advice = "`dtfctl down` and `up` make new ones"
         return Finding("certificates", subject, "error", f"the certificate {name} is no longer valid", advice)
     days = f"{left / 86400:.0f} days"
-    if left < SOON_S:
-        advice = "`dtfctl down` and `up` make new ones; do it when no job runs"
+    if left < lifetime_s * UNRENEWED:
+        advice = "it should have been renewed by itself; `dtfctl certificates renew` makes new ones at once"
         return Finding("certificates", subject, "warning", f"the certificate {name} ends in {days}", advice)
     return Finding("certificates", subject, "ok", f"valid for {days} at least")
 

@@ -34,8 +34,8 @@ def examine(connection: Connection, status: ClusterStatus, spec: ClusterSpec) ->
     names = [host.name for host in status.hosts]
     with ThreadPoolExecutor(max(1, min(ASK_AT_ONCE, len(names)))) as pool:
         answers = dict(zip(names, pool.map(lambda name: inspect(connection, name), names)))
-    found = doctor.look_at_files(connection.paths, time.time())
-    found += doctor.judge(status, answers, not spec.is_local)
+    found = doctor.look_at_files(connection.paths, time.time(), spec.security.lifetime)
+    found += doctor.judge(status, answers, not spec.is_local, spec.security.lifetime)
     if spec.metrics.port is not None:
         try:
             metrics_client.read(connection, spec, METRICS_S)

@@ -345,8 +345,11 @@ def controllers_of(cluster: str) -> list[int]:
     return [pid for _, pid in sorted(found)]
 
 
-def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, **_: Any) -> dict[str, Any]:
-    """End and delete all of a cluster; without a name, all of dtfctl. What was ended, and how many files there were."""
+def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, logs: str = "", **_: Any) -> dict[str, Any]:
+    """End and delete all of a cluster; without a name, all of dtfctl. What was ended, and how many files there were.
+
+    `logs`: the folder of the cluster's logs, where its file names one.
+    """
     import shutil
 
     clusters = os.path.join(BASE, "clusters")
@@ -361,6 +364,10 @@ def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, **_: Any)
     if not cluster:
         was_there = was_there or os.path.isdir(BASE)
         shutil.rmtree(BASE, ignore_errors=True)
+    if logs:
+        folder = os.path.expanduser(logs)
+        was_there = was_there or os.path.isdir(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     return {"ended": ended, "was_there": was_there}
 
 

@@ -37,10 +37,10 @@ def said(**changes: Any) -> Inspection:
     return replace(usual, **changes)
 
 
-def findings(answer: Answer) -> list[Finding]:
+def findings(answer: Answer, lifetime_s: float = YEAR_S) -> list[Finding]:
     now = status()
     now = replace(now, controller=replace(now.controller, version=VERSION), hosts=(HostStatus("n1", "up"),))
-    return judge(now, {"n1": answer}, needs_ssh=False)
+    return judge(now, {"n1": answer}, needs_ssh=False, lifetime_s=lifetime_s)
 
 
 def bad(answer: Answer) -> list[tuple[str, str]]:
@@ -72,6 +72,15 @@ def test_each_fault_is_found_and_says_what_to_do(changes: dict[str, object], exp
     assert all(item.advice for item in findings(Answer(said(**changes), NOW, 0.2)) if item.level != "ok")
 
 
+def test_a_short_lifetime_is_no_fault_where_renewing_works() -> None:
+    month_s = 30 * 86400.0
+    levels = {
+        left: [item.level for item in findings(Answer(said(certificate_until=NOW + left * month_s), NOW, 0.2), month_s)]
+        for left in (1.0, 0.4, 0.2)
+    }
+    assert {left: "warning" in found for left, found in levels.items()} == {1.0: False, 0.4: False, 0.2: True}
+
+
 def test_a_slow_answer_is_no_clock_skew() -> None:
     assert bad(Answer(said(time=NOW + 7), NOW, 8.0)) == []
 
@@ -88,9 +97,9 @@ def test_files_of_a_cluster(tmp_path: Path) -> None:
     import time
 
     now = time.time()
-    assert [item.level for item in doctor.look_at_files(paths, now)] == ["ok", "ok"]
+    assert [item.level for item in doctor.look_at_files(paths, now, YEAR_S)] == ["ok", "ok"]
     key.chmod(0o644)
-    assert [item.level for item in doctor.look_at_files(paths, now + 10 * YEAR_S)] == ["error", "error"]
+    assert [item.level for item in doctor.look_at_files(paths, now + 10 * YEAR_S, YEAR_S)] == ["error", "error"]
 
 
 def test_what_nvidia_smi_says() -> None:

@@ -392,6 +392,17 @@ def test_taking_a_cluster_over_leaves_no_file_that_would_stay_when_it_has_ended(
     assert os.listdir(folder) == ["logs"]
 
 
+def test_cleaning_deletes_the_logs_where_the_file_puts_them(base: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "elsewhere" / "lab"
+    for folder in (logs, base / "clusters" / "lab"):
+        folder.mkdir(parents=True)
+        (folder / "worker-0.log").write_text("said")
+    (tmp_path / "elsewhere" / "mine").write_text("stays")
+    assert host_owner.clean_all("lab", None, force=False, logs=str(logs))["was_there"]
+    assert os.listdir(tmp_path / "elsewhere") == ["mine"]
+    assert not (base / "clusters" / "lab").exists()
+
+
 def test_ending_one_of_two_clusters_of_a_name_leaves_the_key_of_the_other(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
