@@ -2,8 +2,8 @@
 
     dtfctl submit examples/replication/all_reduce.py
 
-Nobody saves checkpoints. When a worker dies, the step of the others fails at once; once it is back, those that have gone
-furthest give it what they have, and all go on. Without a cluster it trains in one process.
+Nobody saves checkpoints. When a worker dies, the step of the others fails at once; once it is back, one that has gone
+furthest gives it what it has, and all go on. Without a cluster it trains in one process.
 """
 
 # /// script

@@ -26,7 +26,7 @@ SHORT = {
 }
 """Arguments for runs that show that a program learns; without them it reaches what its docstring promises."""
 
-REPLICATED = ["between_graph_async", "between_graph_sync", "in_graph_async", "in_graph_sync"]
+REPLICATED = ["all_reduce", "between_graph_async", "between_graph_sync", "in_graph_async", "in_graph_sync"]
 
 
 def python(*arguments: object, environ: dict[str, str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
