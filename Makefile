@@ -45,6 +45,7 @@ unit: $(VENV)/.ready-test
 
 docs: $(VENV)/.ready-test
 	$(BIN)/python tools/gen_docs.py
+	$(BIN)/python tools/gen_api_exports.py
 	$(BIN)/python tools/gen_ops_doc.py
 	$(BIN)/python tools/gen_api_doc.py
 

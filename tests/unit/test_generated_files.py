@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["gen_protos.py", "gen_docs.py", "gen_ops_doc.py", "gen_api_doc.py", "gen_missing.py"])
+@pytest.mark.parametrize(
+    "tool",
+    ["gen_protos.py", "gen_docs.py", "gen_ops_doc.py", "gen_api_doc.py", "gen_api_exports.py", "gen_missing.py"],
+)
 def test_generated_files_are_current(tool: str) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / tool, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=120

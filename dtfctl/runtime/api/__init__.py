@@ -56,9 +56,8 @@ from dtfctl.runtime.api import (
     summary,
     version,
 )
+from dtfctl.runtime.api._exported.tf import *
 from dtfctl.runtime.api._shared.assertions import *
-from dtfctl.runtime.api._shared.base64 import *
-from dtfctl.runtime.api._shared.bitwise import *
 from dtfctl.runtime.api._shared.casting import *
 from dtfctl.runtime.api._shared.cropping import *
 from dtfctl.runtime.api._shared.debugging import *
@@ -72,14 +71,11 @@ from dtfctl.runtime.api._shared.nn import *
 from dtfctl.runtime.api._shared.quantization import *
 from dtfctl.runtime.api._shared.queues import *
 from dtfctl.runtime.api._shared.random import *
-from dtfctl.runtime.api._shared.sigmoids import *
 from dtfctl.runtime.api._shared.sparse import *
-from dtfctl.runtime.api._shared.special import *
 from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.api._shared.strings import *
 from dtfctl.runtime.api._shared.summaries import *
 from dtfctl.runtime.api._shared.tables import *
-from dtfctl.runtime.api._shared.text import *
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.interactive import InteractiveSession
@@ -159,24 +155,17 @@ from dtfctl.runtime.ops import losses
 from dtfctl.runtime.ops.array_ops import (
     batch_gather,
     batch_to_space,
-    bitcast,
     boolean_mask,
     broadcast_dynamic_shape,
     broadcast_static_shape,
     broadcast_to,
     concat,
-    diag,
-    diag_part,
     edit_distance,
     ensure_shape,
     expand_dims,
-    extract_volume_patches,
     fill,
-    fingerprint,
     gather,
-    guarantee_const,
     identity,
-    identity_n,
     listdiff,
     meshgrid,
     newaxis,
@@ -187,7 +176,6 @@ from dtfctl.runtime.ops.array_ops import (
     parallel_stack,
     placeholder,
     placeholder_with_default,
-    prevent_gradient,
     quantize_v2,
     rank,
     repeat,
@@ -198,13 +186,11 @@ from dtfctl.runtime.ops.array_ops import (
     sequence_mask,
     setdiff1d,
     shape,
-    shape_n,
     size,
     slice,
     split,
     squeeze,
     stack,
-    stop_gradient,
     strided_slice,
     tensor_scatter_add,
     tensor_scatter_max,
@@ -219,7 +205,6 @@ from dtfctl.runtime.ops.array_ops import (
     transpose,
     unique,
     unique_with_counts,
-    unravel_index,
     unstack,
     where,
     where_v2,
@@ -270,10 +255,7 @@ from dtfctl.runtime.ops.logging_ops import (
 from dtfctl.runtime.ops.math_ops import (
     histogram_fixed_width_bins,
 )
-from dtfctl.runtime.ops.op_defs.control import no_op
-from dtfctl.runtime.ops.op_defs.data_flow import dynamic_partition, dynamic_stitch, get_session_handle
 from dtfctl.runtime.ops.op_defs.entry import define_op
-from dtfctl.runtime.ops.op_defs.io import timestamp
 from dtfctl.runtime.ops.partitioned_variables import (
     fixed_size_partitioner,
     min_max_variable_partitioner,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._exported.image import *
 from dtfctl.runtime.api._shared.cropping import *
 from dtfctl.runtime.api._shared.image_files import *
 from dtfctl.runtime.ops.array_ops import (
@@ -61,4 +62,3 @@ from dtfctl.runtime.ops.image_ops.resizing import (
     resize_nearest_neighbor,
 )
 from dtfctl.runtime.ops.image_ops.statistics import per_image_standardization, psnr, total_variation
-from dtfctl.runtime.ops.op_defs.image import extract_glimpse, hsv_to_rgb, rgb_to_hsv

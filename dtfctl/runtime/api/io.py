@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.api._shared.base64 import *
+from dtfctl.runtime.api._exported.io import *
 from dtfctl.runtime.api._shared.image_files import *
 from dtfctl.runtime.api._shared.io import *
 from dtfctl.runtime.api._shared.queues import *

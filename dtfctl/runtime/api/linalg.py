@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._exported.linalg import *
 from dtfctl.runtime.api._shared.linalg import *
 from dtfctl.runtime.api._shared.matrices import *
 from dtfctl.runtime.api._shared.normalizing import *
@@ -9,17 +10,8 @@ from dtfctl.runtime.ops.array_ops import (
     matrix_band_part as band_part,
     matrix_diag as diag,
     matrix_diag_part as diag_part,
-    matrix_set_diag as set_diag,
 )
-from dtfctl.runtime.ops.linalg_ops import (
-    matrix_rank,
-    normalize,
-    pinv,
-    tensor_diag,
-    tensor_diag_part,
-    triangular_solve,
-    tridiagonal_matmul,
-)
+from dtfctl.runtime.ops.linalg_ops import matrix_rank, normalize, pinv, tridiagonal_matmul
 from dtfctl.runtime.ops.linear_operators import (
     LinearOperator,
     LinearOperatorDiag,
@@ -27,8 +19,5 @@ from dtfctl.runtime.ops.linear_operators import (
     LinearOperatorLowerTriangular,
 )
 
-det = matrix_determinant
-inv = matrix_inverse
 lstsq = matrix_solve_ls
-solve = matrix_solve
 transpose = matrix_transpose

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._exported.nn import *
 from dtfctl.runtime.api._shared.nn import *
 from dtfctl.runtime.api._shared.nn_math import *
 from dtfctl.runtime.api._shared.normalizing import *
 from dtfctl.runtime.api._shared.sampling import *
-from dtfctl.runtime.api._shared.sigmoids import *
 from dtfctl.runtime.ops import rnn_cell
 from dtfctl.runtime.ops.candidate_sampling_ops import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from dtfctl.runtime.ops.embedding_ops import (
@@ -38,16 +38,11 @@ from dtfctl.runtime.ops.nn_ops import (
     ctc_loss,
     depthwise_conv2d,
     depthwise_conv2d_native,
-    dilation2d,
     dropout,
-    elu,
     erosion2d,
     fused_batch_norm,
-    l2_loss,
     leaky_relu,
-    local_response_normalization,
     log_poisson_loss,
-    lrn,
     max_pool,
     max_pool1d,
     max_pool2d,
@@ -55,12 +50,8 @@ from dtfctl.runtime.ops.nn_ops import (
     max_pool_with_argmax,
     moments,
     normalize_moments,
-    nth_element,
     pool,
-    relu,
-    relu6,
     relu_layer,
-    selu,
     separable_conv2d,
     sigmoid_cross_entropy_with_logits,
     silu,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._exported.signal import *
 from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.ops.signal_ops import (
     frame,

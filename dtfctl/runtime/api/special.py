@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.api._shared.special import *
+from dtfctl.runtime.api._exported.special import *

@@ -14,12 +14,6 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.op_defs.linalg import (
     cholesky,
-    matrix_determinant,
-    matrix_exponential,
-    matrix_inverse,
-    matrix_logarithm,
-    matrix_solve,
-    matrix_square_root,
     matrix_triangular_solve,
 )
 
@@ -103,15 +97,6 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
     return tuple(apply_op_outputs("Lu", name, input=input, output_idx_type=output_idx_type))
 
 
-expm = matrix_exponential
-
-
-logm = matrix_logarithm
-
-
-sqrtm = matrix_square_root
-
-
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     """Transpose and conjugate (each) matrix."""
     return array_ops.matrix_transpose(matrix, name=name or "adjoint", conjugate=True)
@@ -180,12 +165,6 @@ def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) 
             out = apply_op("Einsum", inputs=tensors[:2], equation=f"{labels[0]},{labels[1]}->{dots}{shared}")
             tensors, labels = [out, *tensors[2:]], [dots + shared, *labels[2:]]
         return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")
-
-
-det, inv, solve, lstsq = matrix_determinant, matrix_inverse, matrix_solve, matrix_solve_ls
-triangular_solve = matrix_triangular_solve
-band_part, set_diag = array_ops.matrix_band_part, array_ops.matrix_set_diag
-tensor_diag, tensor_diag_part = array_ops.diag, array_ops.diag_part
 
 
 def tridiagonal_matmul(diagonals: Any, rhs: Any, name: str | None = None) -> Tensor:

@@ -7,7 +7,13 @@ import pytest
 
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.ops import linalg_ops as linalg, math_ops as m
-from dtfctl.runtime.ops.op_defs.linalg import matrix_inverse, matrix_solve, tridiagonal_solve
+from dtfctl.runtime.ops.op_defs.linalg import (
+    matrix_determinant,
+    matrix_inverse,
+    matrix_solve,
+    matrix_square_root,
+    tridiagonal_solve,
+)
 from tests.unit.ops.gradient_check import check_gradient, complex_, real
 
 EYE = np.eye(3) * 2
@@ -31,7 +37,7 @@ def test_inverses_and_solutions(make: Any, adjoint: bool) -> None:
 
 
 def test_determinants() -> None:
-    check_gradient(linalg.matrix_determinant, real(3, 3) + EYE)
+    check_gradient(matrix_determinant, real(3, 3) + EYE)
     check_gradient(lambda x: linalg.log_matrix_determinant(x)[1], real(3, 3) + EYE)
     check_gradient(lambda x: linalg.logdet(_definite(x)), real(3, 3))
 
@@ -46,7 +52,7 @@ def test_factorizations() -> None:
         check_gradient(lambda x: [m.square(t) for t in linalg.svd(x)], real(*shape))
     for shape in ((3, 3), (4, 3)):
         check_gradient(lambda x: list(linalg.qr(x)), real(*shape))
-    check_gradient(lambda x: linalg.matrix_square_root(_definite(x)), real(3, 3))
+    check_gradient(lambda x: matrix_square_root(_definite(x)), real(3, 3))
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)], ids=str)

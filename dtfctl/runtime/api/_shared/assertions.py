@@ -1,4 +1,3 @@
 """Names that `tf`, `tf.debugging` and `tf.math` have."""
 
 from dtfctl.runtime.ops.check_ops import is_non_decreasing, is_strictly_increasing
-from dtfctl.runtime.ops.math_ops import is_finite, is_inf, is_nan

@@ -1,6 +1,5 @@
 """Names that `tf` and `tf.debugging` have."""
 
-from dtfctl.runtime.ops.array_ops import check_numerics
 from dtfctl.runtime.ops.check_ops import (
     Assert,
     assert_equal,

@@ -8,19 +8,6 @@ from dtfctl.runtime.ops.io_ops import (
     TFRecordReader,
     WholeFileReader,
 )
-from dtfctl.runtime.ops.op_defs.io import (
-    decode_json_example,
-    decode_raw,
-    matching_files,
-    merge_v2_checkpoints,
-    parse_tensor,
-    read_file,
-    restore_v2,
-    save_v2,
-    serialize_tensor,
-    sharded_filename,
-    write_file,
-)
 from dtfctl.runtime.ops.parsing_ops import (
     FixedLenFeature,
     FixedLenSequenceFeature,

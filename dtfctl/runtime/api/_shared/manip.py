@@ -1,12 +1,3 @@
 """Names that `tf` and `tf.manip` have."""
 
-from dtfctl.runtime.ops.array_ops import (
-    batch_to_space_nd,
-    gather_nd,
-    reshape,
-    reverse,
-    roll,
-    scatter_nd,
-    space_to_batch_nd,
-    tile,
-)
+from dtfctl.runtime.ops.array_ops import gather_nd, reshape, reverse, scatter_nd, tile

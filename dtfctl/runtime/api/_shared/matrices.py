@@ -1,9 +1,3 @@
 """Names that `tf`, `tf.linalg` and `tf.math` have."""
 
-from dtfctl.runtime.ops.math_ops import (
-    cross,
-    matmul,
-    matvec,
-    tensordot,
-    trace,
-)
+from dtfctl.runtime.ops.math_ops import matmul, matvec, tensordot, trace

@@ -1,3 +1,3 @@
 """Names that `tf` and `tf.nn` have."""
 
-from dtfctl.runtime.ops.array_ops import depth_to_space, space_to_batch, space_to_depth
+from dtfctl.runtime.ops.array_ops import space_to_batch

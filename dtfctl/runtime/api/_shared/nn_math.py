@@ -1,11 +1,3 @@
 """Names that `tf.math` and `tf.nn` have."""
 
-from dtfctl.runtime.ops.nn_ops import (
-    in_top_k,
-    log_softmax,
-    softmax,
-    softplus,
-    softsign,
-    top_k,
-    zero_fraction,
-)
+from dtfctl.runtime.ops.nn_ops import in_top_k, log_softmax, softmax, top_k, zero_fraction

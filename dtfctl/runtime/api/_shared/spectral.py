@@ -1,16 +1,3 @@
 """Names that `tf`, `tf.math`, `tf.signal` and `tf.spectral` have."""
 
-from dtfctl.runtime.ops.math_ops import (
-    fft,
-    fft2d,
-    fft3d,
-    ifft,
-    ifft2d,
-    ifft3d,
-    irfft,
-    irfft2d,
-    irfft3d,
-    rfft,
-    rfft2d,
-    rfft3d,
-)
+from dtfctl.runtime.ops.math_ops import irfft, irfft2d, irfft3d, rfft, rfft2d, rfft3d

@@ -78,27 +78,14 @@ from dtfctl.runtime.ops.array_ops.shapes import (
 from dtfctl.runtime.ops.array_ops.slicing import newaxis, slice, strided_slice
 from dtfctl.runtime.ops.op_defs.array import (
     batch_to_space_nd,
-    bitcast,
     check_numerics,
     depth_to_space,
     diag,
     diag_part,
-    extract_volume_patches,
-    fingerprint,
-    guarantee_const,
-    identity_n,
     invert_permutation,
     matrix_set_diag,
-    prevent_gradient,
     roll,
-    shape_n,
     space_to_batch_nd,
     space_to_depth,
     stop_gradient,
-    unravel_index,
-)
-from dtfctl.runtime.ops.op_defs.quantization import (
-    fake_quant_with_min_max_args,
-    fake_quant_with_min_max_vars,
-    fake_quant_with_min_max_vars_per_channel,
 )

@@ -9,11 +9,9 @@ from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, consta
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.op_defs.binary import div_no_nan, logical_and, logical_or, mod_, pow_, subtract
-from dtfctl.runtime.ops.op_defs.elementwise import logical_not, negative
+from dtfctl.runtime.ops.op_defs.binary import logical_and, logical_or, mod_, pow_
+from dtfctl.runtime.ops.op_defs.elementwise import logical_not
 from dtfctl.runtime.ops.operands import typed_pair
-
-neg = negative
 
 
 def abs(x: Any, name: str | None = None) -> Any:
@@ -32,8 +30,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else apply_op("Round", name, x=x)
 
 
-floormod = floor_mod = mod = mod_
-sub = subtract
+floormod = mod_
 
 
 def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -87,9 +84,6 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None 
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     """Tell whether one of two truth values holds but not both."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
-
-
-divide_no_nan = div_no_nan
 
 
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:

@@ -46,7 +46,6 @@ from dtfctl.runtime.ops.nn_ops.normalization import (
     batch_normalization,
     fused_batch_norm,
     l2_normalize,
-    lrn,
     moments,
     normalize_moments,
     sufficient_statistics,
@@ -65,15 +64,4 @@ from dtfctl.runtime.ops.nn_ops.pooling import (
     pool,
 )
 from dtfctl.runtime.ops.nn_ops.ranking import TopK, in_top_k, top_k
-from dtfctl.runtime.ops.op_defs.nn import (
-    dilation2d,
-    elu,
-    l2_loss,
-    local_response_normalization,
-    nth_element,
-    relu,
-    relu6,
-    selu,
-    softplus,
-    softsign,
-)
+from dtfctl.runtime.ops.op_defs.nn import dilation2d, elu, l2_loss, relu, relu6, selu, softplus, softsign

@@ -13,7 +13,6 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.common import reduce_over, shape_of
-from dtfctl.runtime.ops.op_defs.nn import local_response_normalization
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
@@ -31,9 +30,6 @@ def _all_axes(x: Tensor) -> Any:
     if x.shape.rank is not None:
         return list(range(x.shape.rank))
     return apply_op("Range", start=0, limit=apply_op("Rank", input=x), delta=1)
-
-
-lrn = local_response_normalization
 
 
 def moments(

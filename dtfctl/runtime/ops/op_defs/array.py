@@ -34,6 +34,7 @@ define.op(
         None,
         None,
     ],
+    exports=("batch_to_space_nd", "manip.batch_to_space_nd"),
 )
 def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """Move blocks of the batch to spatial dimensions, then crop them."""
@@ -45,6 +46,7 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     "type: type in {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, "
     "complex64, complex128, qint8, quint8, qint16, quint16, qint32}",
     gradient="none",
+    exports=("bitcast",),
 )
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     """Read the same bytes as elements of another type."""
@@ -62,7 +64,11 @@ define.op(
 )
 
 
-@define.op(f"CheckNumerics(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful", shape="unchanged")
+@define.op(
+    f"CheckNumerics(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful",
+    shape="unchanged",
+    exports=("check_numerics", "debugging.check_numerics"),
+)
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """Pass on the same values; a step with NaN or infinity in them fails with `message`."""
 
@@ -98,6 +104,7 @@ define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged", gra
     gradient=lambda op, grad: apply_op(
         "SpaceToDepth", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format")
     ),
+    exports=("depth_to_space", "nn.depth_to_space"),
 )
 def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """Move channels to blocks of pixels."""
@@ -107,6 +114,7 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
     "Diag(diagonal: T) -> (output: T); T: type in {bfloat16, half, float, double, int32, int64, complex64, complex128}",
     shape=lambda op: [op.inputs[0].shape.concatenate(op.inputs[0].shape)],
     gradient=lambda op, grad: apply_op("DiagPart", input=grad),
+    exports=("diag", "linalg.tensor_diag"),
 )
 def diag(diagonal: Any, name: str | None = None) -> Tensor:
     """Put a tensor on the diagonal of one of twice its rank, zeros elsewhere."""
@@ -116,6 +124,7 @@ def diag(diagonal: Any, name: str | None = None) -> Tensor:
     "DiagPart(input: T) -> (diagonal: T); T: type in {bfloat16, half, float, double, int32, int64, complex64, "
     "complex128}",
     gradient=lambda op, grad: apply_op("Diag", diagonal=grad),
+    exports=("diag_part", "linalg.tensor_diag_part"),
 )
 def diag_part(input: Any, name: str | None = None) -> Tensor:
     """Take the diagonal of a tensor of even rank."""
@@ -137,19 +146,25 @@ define.op(
 
 @define.op(
     "ExtractVolumePatches(input: T) -> (patches: T); ksizes: list(int) >= 5; strides: list(int) >= 5; "
-    f'T: {REALS}; padding: string in {{"SAME", "VALID"}}'
+    f'T: {REALS}; padding: string in {{"SAME", "VALID"}}',
+    exports=("extract_volume_patches",),
 )
 def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
     """Take patches of volumes, each flattened into channels."""
 
 
-@define.op("Fingerprint(data: T, method: string) -> (fingerprint: uint8); T: type", gradient="none")
+@define.op(
+    "Fingerprint(data: T, method: string) -> (fingerprint: uint8); T: type", gradient="none", exports=("fingerprint",)
+)
 def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
     """Compute a fingerprint of each row's bytes."""
 
 
 @define.op(
-    "GuaranteeConst(input: T) -> (output: T); T: type; !stateful", shape="unchanged", gradient=lambda op, grad: grad
+    "GuaranteeConst(input: T) -> (output: T); T: type; !stateful",
+    shape="unchanged",
+    gradient=lambda op, grad: grad,
+    exports=("guarantee_const",),
 )
 def guarantee_const(input: Any, name: str | None = None) -> Tensor:
     """Pass on the same values, promised not to change between steps."""
@@ -167,6 +182,7 @@ define.op("Identity(input: T) -> (output: T); T: type", shape="unchanged", gradi
     "IdentityN(input: list(T)) -> (output: list(T)); T: list(type) >= 1",
     shape=lambda op: [t.shape for t in op.inputs],
     gradient=lambda op, *grads: list(grads),
+    exports=("identity_n",),
 )
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     """Pass on the same values as new tensors, produced together."""
@@ -181,7 +197,12 @@ define.op("InplaceSub(x: T, i: int32, v: T) -> (y: T); T: type", shape="unchange
 define.op("InplaceUpdate(x: T, i: int32, v: T) -> (y: T); T: type", shape="unchanged")
 
 
-@define.op(f"InvertPermutation(x: T) -> (y: T); T: {INDEX} = int32", shape="unchanged", gradient="none")
+@define.op(
+    f"InvertPermutation(x: T) -> (y: T); T: {INDEX} = int32",
+    shape="unchanged",
+    gradient="none",
+    exports=("invert_permutation", "math.invert_permutation"),
+)
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     """Compute the permutation that undoes the given one."""
 
@@ -217,6 +238,7 @@ define.op("MatrixSetDiagV2(input: T, diagonal: T, k: int32) -> (output: T); T: t
     "MatrixSetDiagV3(input: T, diagonal: T, k: int32) -> (output: T); T: type; "
     'align: string in {"LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"} = "RIGHT_LEFT"',
     shape="unchanged",
+    exports=("matrix_set_diag", "linalg.set_diag"),
 )
 def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Replace the diagonals `k` of matrices."""
@@ -267,7 +289,11 @@ define.op(
 )
 
 
-@define.op('PreventGradient(input: T) -> (output: T); T: type; message: string = ""', shape="unchanged")
+@define.op(
+    'PreventGradient(input: T) -> (output: T); T: type; message: string = ""',
+    shape="unchanged",
+    exports=("prevent_gradient",),
+)
 def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
     """Pass on the same values; asking for their gradient is an error."""
 
@@ -311,6 +337,7 @@ define.op(
     f"Roll(input: T, shift: Tshift, axis: Taxis) -> (output: T); T: type; Tshift: {INDEX}; Taxis: {INDEX}",
     shape="unchanged",
     gradient=lambda op, grad: [apply_op("Roll", input=grad, shift=-op.inputs[1], axis=op.inputs[2]), None, None],
+    exports=("roll", "manip.roll"),
 )
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """Shift elements along axes; what leaves at one end enters at the other."""
@@ -339,6 +366,7 @@ define.op(
     f"ShapeN(input: N * T) -> (output: N * out_type); N: int >= 1; T: type; out_type: {INDEX} = int32",
     shape=lambda op: [[t.shape.rank] for t in op.inputs],
     gradient="none",
+    exports=("shape_n",),
 )
 def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
     """Get the shapes of several tensors."""
@@ -364,6 +392,7 @@ define.op(
         None,
         None,
     ],
+    exports=("space_to_batch_nd", "manip.space_to_batch_nd"),
 )
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """Move blocks of spatial dimensions to the batch, after padding."""
@@ -375,6 +404,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
     gradient=lambda op, grad: apply_op(
         "DepthToSpace", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format")
     ),
+    exports=("space_to_depth", "nn.space_to_depth"),
 )
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """Move blocks of pixels to channels."""
@@ -389,7 +419,9 @@ define.op(
 )
 
 
-@define.op("StopGradient(input: T) -> (output: T); T: type", shape="unchanged", gradient="none")
+@define.op(
+    "StopGradient(input: T) -> (output: T); T: type", shape="unchanged", gradient="none", exports=("stop_gradient",)
+)
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """Pass on the same values; gradients do not flow back through them."""
 
@@ -457,7 +489,11 @@ define.op(
 )
 
 
-@define.op(f"UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: {INDEX} = int32", gradient="none")
+@define.op(
+    f"UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: {INDEX} = int32",
+    gradient="none",
+    exports=("unravel_index",),
+)
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     """Find the coordinates of flat positions in an array of shape `dims`."""
 

@@ -15,7 +15,7 @@ define.op(
 )
 
 
-@define.op("NoOp() -> ()", gradient="none")
+@define.op("NoOp() -> ()", gradient="none", exports=("no_op",))
 def no_op(name: str | None = None) -> Operation:
     """Do nothing; other ops can wait for it."""
 

@@ -34,13 +34,16 @@ define.op("DeleteSessionTensor(handle: string) -> (); !stateful", gradient="none
 
 
 @define.op(
-    "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions * T); num_partitions: int >= 1; T: type"
+    "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions * T); num_partitions: int >= 1; T: type",
+    exports=("dynamic_partition",),
 )
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
     """Deal data out to `num_partitions` tensors; slice i of `data` goes to partition `partitions[i]`."""
 
 
-@define.op("DynamicStitch(indices: N * int32, data: N * T) -> (merged: T); N: int >= 1; T: type")
+@define.op(
+    "DynamicStitch(indices: N * int32, data: N * T) -> (merged: T); N: int >= 1; T: type", exports=("dynamic_stitch",)
+)
 def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
     """Put slices of `data` where `indices` say; of several for one place the last wins."""
 
@@ -64,6 +67,7 @@ define.op("GetSessionHandle(value: T) -> (handle: string); T: type; !stateful", 
     shape=[()],
     gradient="none",
     renamed={"data": "value"},
+    exports=("get_session_handle",),
 )
 def get_session_handle(data: Any, name: str | None = None) -> Tensor:
     """Keep a tensor in the session; the result fetched is its handle."""

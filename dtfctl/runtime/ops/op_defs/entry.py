@@ -6,6 +6,7 @@
         "Relu(features: T) -> (activations: T); T: type in {float, double}",
         shape="unchanged",
         gradient=lambda op, grad: apply_op("ReluGrad", gradients=grad, features=op.outputs[0]),
+        exports=("nn.relu",),
     )
     def relu(features: Any, name: str | None = None) -> Tensor:
         \"\"\"max(x, 0).\"\"\"
@@ -13,6 +14,8 @@
 The function has no body: its parameters are the op's inputs and attributes, and calling it builds the op. An op without
 a function of its own is a call that decorates nothing. What is longer than a line stands in `ops/shapes` and
 `ops/gradients`, registered under the op's name, and is imported when first needed.
+
+`exports` are the function's names in `tf`; `tools/gen_api_exports.py` writes the imports of them.
 """
 
 from __future__ import annotations
@@ -81,6 +84,8 @@ class OpFamily:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.exports: dict[str, Callable[..., Any] | None] = {}
+        """The functions that are names of `tf` as they are, by those ("nn.relu"); None before an entry has its own."""
 
     def op(
         self,
@@ -89,13 +94,32 @@ class OpFamily:
         shape: ShapeRule | None = None,
         gradient: Gradient = None,
         renamed: Mapping[str, str] | None = None,
+        exports: Sequence[str] = (),
     ) -> Callable[[F], F]:
-        """Enter an op, like `define_op`; the notation is parsed when the op is first asked for."""
+        """Enter an op, like `define_op`; the notation is parsed when the op is first asked for.
+
+        `exports` are the names in `tf` ("nn.relu") that the decorated function has.
+        """
         op_type = add_notation(self.name, notation)
         _register(op_type, shape, gradient)
-        return _builds(op_type, renamed)
+        self._export(exports, None)
+        builds: Callable[[F], F] = _builds(op_type, renamed)
 
-    def unary(self, notation: str, *, shape: ShapeRule = "unchanged", gradient: Gradient = None) -> Unary:
+        def decorate(function: F) -> F:
+            build = builds(function)
+            self._export(exports, build)
+            return build
+
+        return decorate
+
+    def unary(
+        self,
+        notation: str,
+        *,
+        shape: ShapeRule = "unchanged",
+        gradient: Gradient = None,
+        exports: Sequence[str] = (),
+    ) -> Unary:
         """Enter an op of each element and return its function, which takes a SparseTensor's values, too."""
         op_type = add_notation(self.name, notation)
         _register(op_type, shape, gradient)
@@ -108,6 +132,7 @@ class OpFamily:
 
         function.__name__ = function.__qualname__ = op_type.lower()
         function.__doc__ = f"The {op_type} op, element by element (a SparseTensor's values)."
+        self._export(exports, function)
         return function
 
     def binary(
@@ -117,6 +142,7 @@ class OpFamily:
         shape: ShapeRule = "broadcast",
         gradient: Gradient = None,
         default_name: str | None = None,
+        exports: Sequence[str] = (),
     ) -> Binary:
         """Enter an op of two broadcast arguments and return its function: the one with a type gives it to the other."""
         op_type = add_notation(self.name, notation)
@@ -128,7 +154,14 @@ class OpFamily:
 
         function.__name__ = function.__qualname__ = op_type.lower()
         function.__doc__ = f"The {op_type} op on broadcast arguments."
+        self._export(exports, function)
         return function
+
+    def _export(self, names: Sequence[str], function: Callable[..., Any] | None) -> None:
+        for name in names:
+            if self.exports.get(name) is not None:
+                raise ValueError(f"tf.{name} is exported by two entries of one module")
+            self.exports[name] = function
 
 
 def unchanged(op: Operation) -> list[TensorShape]:

@@ -54,12 +54,17 @@ define.op(
 @define.op(
     "DecodeBmp(contents: string) -> (image: uint8); channels: int = 0",
     shape=lambda op: [(None, None, op.attr("channels") or None)],
+    exports=("image.decode_bmp", "io.decode_bmp"),
 )
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
     """Decode the pixels of a BMP."""
 
 
-@define.op("DecodeGif(contents: string) -> (image: uint8)", shape=[(None, None, None, 3)])
+@define.op(
+    "DecodeGif(contents: string) -> (image: uint8)",
+    shape=[(None, None, None, 3)],
+    exports=("image.decode_gif", "io.decode_gif"),
+)
 def decode_gif(contents: Any, name: str | None = None) -> Tensor:
     """Decode the frames of a GIF."""
 
@@ -69,6 +74,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
     "fancy_upscaling: bool = true; try_recover_truncated: bool = false; acceptable_fraction: float = 1.0; "
     'dct_method: string = ""',
     shape=lambda op: [(None, None, op.attr("channels") or None)],
+    exports=("image.decode_jpeg", "io.decode_jpeg"),
 )
 def decode_jpeg(
     contents: Any,
@@ -86,6 +92,7 @@ def decode_jpeg(
 @define.op(
     "DecodePng(contents: string) -> (image: dtype); channels: int = 0; dtype: type in {uint8, uint16} = uint8",
     shape=lambda op: [(None, None, op.attr("channels") or None)],
+    exports=("image.decode_png", "io.decode_png"),
 )
 def decode_png(contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None) -> Tensor:
     """Decode the pixels of a PNG."""
@@ -115,7 +122,10 @@ define.op(
 define.op("EncodeJpegVariableQuality(images: uint8, quality: int32) -> (contents: string)", shape=[()])
 
 
-@define.op("EncodePng(image: T) -> (contents: string); compression: int = -1; T: type in {uint8, uint16} = uint8")
+@define.op(
+    "EncodePng(image: T) -> (contents: string); compression: int = -1; T: type in {uint8, uint16} = uint8",
+    exports=("image.encode_png", "io.encode_png"),
+)
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
     """Encode pixels as a PNG."""
 
@@ -124,6 +134,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     "ExtractGlimpse(input: float, size: int32, offsets: float) -> (glimpse: float); centered: bool = true; "
     'normalized: bool = true; uniform_noise: bool = true; noise: string = "uniform"',
     gradient="none",
+    exports=("image.extract_glimpse",),
 )
 def extract_glimpse(
     input: Any,
@@ -138,13 +149,15 @@ def extract_glimpse(
 
 
 @define.op(
-    f"ExtractJpegShape(contents: string) -> (image_shape: output_type); output_type: {INDEX} = int32", shape=[(3,)]
+    f"ExtractJpegShape(contents: string) -> (image_shape: output_type); output_type: {INDEX} = int32",
+    shape=[(3,)],
+    exports=("image.extract_jpeg_shape", "io.extract_jpeg_shape"),
 )
 def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """Read [height, width, channels] of a JPEG, without decoding it."""
 
 
-@define.op(f"HSVToRGB(images: T) -> (output: T); T: {HALF_FIRST} = float")
+@define.op(f"HSVToRGB(images: T) -> (output: T); T: {HALF_FIRST} = float", exports=("image.hsv_to_rgb",))
 def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     """Convert hue, saturation and value to RGB images."""
 
@@ -183,7 +196,7 @@ define.op(
 )
 
 
-@define.op(f"RGBToHSV(images: T) -> (output: T); T: {HALF_FIRST} = float")
+@define.op(f"RGBToHSV(images: T) -> (output: T); T: {HALF_FIRST} = float", exports=("image.rgb_to_hsv",))
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
     """Convert RGB images to hue, saturation and value."""
 

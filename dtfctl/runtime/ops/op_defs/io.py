@@ -36,7 +36,11 @@ define.op(
 define.op('DecodeCompressed(bytes: string) -> (output: string); compression_type: string = ""', shape="unchanged")
 
 
-@define.op("DecodeJSONExample(json_examples: string) -> (binary_examples: string)", shape="unchanged")
+@define.op(
+    "DecodeJSONExample(json_examples: string) -> (binary_examples: string)",
+    shape="unchanged",
+    exports=("decode_json_example", "io.decode_json_example"),
+)
 def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
     """Convert JSON Examples to serialized ones."""
 
@@ -55,6 +59,7 @@ define.op(
     shape=lambda op: [op.inputs[0].shape.concatenate([None])],
     gradient="none",
     renamed={"input_bytes": "bytes"},
+    exports=("decode_raw", "io.decode_raw"),
 )
 def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
     """Read the bytes of strings as numbers, one more dimension."""
@@ -82,7 +87,11 @@ define.op(
 )
 
 
-@define.op("MatchingFiles(pattern: string) -> (filenames: string)", shape=[[None]])
+@define.op(
+    "MatchingFiles(pattern: string) -> (filenames: string)",
+    shape=[[None]],
+    exports=("matching_files", "io.matching_files"),
+)
 def matching_files(pattern: Any, name: str | None = None) -> Tensor:
     """List the names of the files that match, sorted."""
 
@@ -92,7 +101,8 @@ define.op("MergeSummary(inputs: N * string) -> (summary: string); N: int >= 1", 
 
 @define.op(
     "MergeV2Checkpoints(checkpoint_prefixes: string, destination_prefix: string) -> (); delete_old_dirs: "
-    "bool = true; allow_missing_files: bool = false; !stateful"
+    "bool = true; allow_missing_files: bool = false; !stateful",
+    exports=("merge_v2_checkpoints", "io.merge_v2_checkpoints"),
 )
 def merge_v2_checkpoints(
     checkpoint_prefixes: Any, destination_prefix: Any, delete_old_dirs: bool = True, name: str | None = None
@@ -129,7 +139,11 @@ define.op(
 )
 
 
-@define.op("ParseTensor(serialized: string) -> (output: out_type); out_type: type", gradient="none")
+@define.op(
+    "ParseTensor(serialized: string) -> (output: out_type); out_type: type",
+    gradient="none",
+    exports=("parse_tensor", "io.parse_tensor"),
+)
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
     """Read a tensor from its serialized TensorProto."""
 
@@ -142,7 +156,7 @@ define.op(
 )
 
 
-@define.op("ReadFile(filename: string) -> (contents: string)", shape=[()])
+@define.op("ReadFile(filename: string) -> (contents: string)", shape=[()], exports=("read_file", "io.read_file"))
 def read_file(filename: Any, name: str | None = None) -> Tensor:
     """Read the contents of a file, as a string."""
 
@@ -175,6 +189,7 @@ define.op(
     "dtypes: list(type) >= 1; !stateful",
     shape=lambda op: [TensorShape(None)] * len(op.outputs),
     gradient="none",
+    exports=("restore_v2", "io.restore_v2"),
 )
 def restore_v2(
     prefix: Any, tensor_names: Any, shape_and_slices: Any, dtypes: Sequence[Any], name: str | None = None
@@ -184,7 +199,8 @@ def restore_v2(
 
 @define.op(
     "SaveV2(prefix: string, tensor_names: string, shape_and_slices: string, tensors: list(dtypes)) -> "
-    "(); dtypes: list(type) >= 1; !stateful"
+    "(); dtypes: list(type) >= 1; !stateful",
+    exports=("save_v2", "io.save_v2"),
 )
 def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:
     """Write tensors to a V2 checkpoint."""
@@ -193,12 +209,21 @@ def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequ
 define.op(f"ScalarSummary(tags: string, values: T) -> (summary: string); T: {REALS}", shape=[()], gradient="none")
 
 
-@define.op("SerializeTensor(tensor: T) -> (serialized: string); T: type", shape=[()], gradient="none")
+@define.op(
+    "SerializeTensor(tensor: T) -> (serialized: string); T: type",
+    shape=[()],
+    gradient="none",
+    exports=("serialize_tensor", "io.serialize_tensor"),
+)
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """Write a tensor as a serialized TensorProto."""
 
 
-@define.op("ShardedFilename(basename: string, shard: int32, num_shards: int32) -> (filename: string)", shape=[()])
+@define.op(
+    "ShardedFilename(basename: string, shard: int32, num_shards: int32) -> (filename: string)",
+    shape=[()],
+    exports=("sharded_filename", "io.sharded_filename"),
+)
 def sharded_filename(basename: Any, shard: Any, num_shards: Any, name: str | None = None) -> Tensor:
     """Build the name of one of the files of a sharded checkpoint."""
 
@@ -211,6 +236,7 @@ define.op("ShardedFilespec(basename: string, num_shards: int32) -> (filename: st
     "int64, uint32, uint64} = float",
     shape="unchanged",
     gradient="none",
+    exports=("string_to_number", "strings.string_to_number", "strings.to_number"),
 )
 def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Any:
     """Parse the numbers that strings spell."""
@@ -239,7 +265,7 @@ define.op(
 )
 
 
-@define.op("Timestamp() -> (ts: double); !stateful", shape=[()], gradient="none")
+@define.op("Timestamp() -> (ts: double); !stateful", shape=[()], gradient="none", exports=("timestamp",))
 def timestamp(name: str | None = None) -> Tensor:
     """Get the seconds since the epoch, float64, when the op runs."""
 
@@ -250,6 +276,6 @@ define.op(
 )
 
 
-@define.op("WriteFile(filename: string, contents: string) -> (); !stateful")
+@define.op("WriteFile(filename: string, contents: string) -> (); !stateful", exports=("write_file", "io.write_file"))
 def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
     """Write a string to a file."""

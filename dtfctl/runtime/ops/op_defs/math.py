@@ -51,7 +51,7 @@ define.op(
 )
 
 
-@define.op("Betainc(a: T, b: T, x: T) -> (z: T); T: type in {float, double}")
+@define.op("Betainc(a: T, b: T, x: T) -> (z: T); T: type in {float, double}", exports=("betainc", "math.betainc"))
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
     """Compute the regularized incomplete beta integral."""
 
@@ -62,7 +62,7 @@ define.op(
 )
 
 
-@define.op(f"Cross(a: T, b: T) -> (product: T); T: {REALS}")
+@define.op(f"Cross(a: T, b: T) -> (product: T); T: {REALS}", exports=("cross", "linalg.cross", "math.cross"))
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     """Compute cross products of vectors of three elements."""
 
@@ -109,7 +109,8 @@ define.op(
 
 @define.op(
     "SobolSample(dim: int32, num_results: int32, skip: int32) -> (samples: dtype); dtype: type in {float, "
-    "double} = float"
+    "double} = float",
+    exports=("math.sobol_sample",),
 )
 def sobol_sample(
     dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None

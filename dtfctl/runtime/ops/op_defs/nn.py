@@ -111,7 +111,8 @@ define.op(
 
 @define.op(
     f"Dilation2D(input: T, filter: T) -> (output: T); T: {REALS}; strides: list(int) >= 4; "
-    'rates: list(int) >= 4; padding: string in {"SAME", "VALID"}'
+    'rates: list(int) >= 4; padding: string in {"SAME", "VALID"}',
+    exports=("nn.dilation2d",),
 )
 def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
     """Dilate grayscale images: the maximum of input plus filter."""
@@ -133,6 +134,7 @@ define.op(
     f"Elu(features: T) -> (activations: T); T: {HALF_FIRST}",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("EluGrad", gradients=grad, outputs=op.outputs[0]),
+    exports=("nn.elu",),
 )
 def elu(features: Any, name: str | None = None) -> Tensor:
     """Compute x where positive, else exp(x) - 1."""
@@ -195,7 +197,10 @@ define.op(
 
 
 @define.op(
-    f"L2Loss(t: T) -> (output: T); T: {HALF_FIRST}", shape=[()], gradient=lambda op, grad: mul(op.inputs[0], grad)
+    f"L2Loss(t: T) -> (output: T); T: {HALF_FIRST}",
+    shape=[()],
+    gradient=lambda op, grad: mul(op.inputs[0], grad),
+    exports=("nn.l2_loss",),
 )
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
     """Compute half the sum of squares."""
@@ -212,6 +217,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
         output_image=op.outputs[0],
         **attrs_of(op, "depth_radius", "bias", "alpha", "beta"),
     ),
+    exports=("nn.local_response_normalization", "nn.lrn"),
 )
 def local_response_normalization(
     input: Any,
@@ -332,7 +338,9 @@ define.op(
 )
 
 
-@define.op(f"NthElement(input: T, n: int32) -> (values: T); reverse: bool = false; T: {REALS}")
+@define.op(
+    f"NthElement(input: T, n: int32) -> (values: T); reverse: bool = false; T: {REALS}", exports=("nn.nth_element",)
+)
 def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
     """Find the n-th smallest (or largest) element of each row."""
 
@@ -342,6 +350,7 @@ def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = No
     "bfloat16, uint16, half, uint32, uint64, qint8}",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("ReluGrad", gradients=grad, features=op.outputs[0]),
+    exports=("nn.relu",),
 )
 def relu(features: Any, name: str | None = None) -> Tensor:
     """Compute max(x, 0)."""
@@ -351,6 +360,7 @@ def relu(features: Any, name: str | None = None) -> Tensor:
     f"Relu6(features: T) -> (activations: T); T: {REALS}",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("Relu6Grad", gradients=grad, features=op.outputs[0]),
+    exports=("nn.relu6",),
 )
 def relu6(features: Any, name: str | None = None) -> Tensor:
     """Compute min(max(x, 0), 6)."""
@@ -372,6 +382,7 @@ define.op(
     f"Selu(features: T) -> (activations: T); T: {HALF_FIRST}",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("SeluGrad", gradients=grad, outputs=op.outputs[0]),
+    exports=("nn.selu",),
 )
 def selu(features: Any, name: str | None = None) -> Tensor:
     """Apply the scaled exponential linear unit, which keeps activations normalized."""
@@ -387,6 +398,7 @@ define.op(
     f"Softplus(features: T) -> (activations: T); T: {HALF_FIRST}",
     shape="unchanged",
     gradient=lambda op, grad: mul(grad, apply_op("Sigmoid", x=op.inputs[0])),
+    exports=("math.softplus", "nn.softplus"),
 )
 def softplus(features: Any, name: str | None = None) -> Tensor:
     """Compute log(1 + exp(x))."""
@@ -399,6 +411,7 @@ define.op(f"SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_
     f"Softsign(features: T) -> (activations: T); T: {HALF_FIRST}",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("SoftsignGrad", gradients=grad, features=op.inputs[0]),
+    exports=("math.softsign", "nn.softsign"),
 )
 def softsign(features: Any, name: str | None = None) -> Tensor:
     """Compute x / (1 + |x|)."""

@@ -30,6 +30,7 @@ define.op(
         inputs=op.inputs[0],
         **attrs_of(op, "min", "max", "num_bits", "narrow_range"),
     ),
+    exports=("fake_quant_with_min_max_args", "quantization.fake_quant_with_min_max_args"),
 )
 def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
@@ -56,6 +57,7 @@ define.op(
         max=op.inputs[2],
         **attrs_of(op, "num_bits", "narrow_range"),
     ),
+    exports=("fake_quant_with_min_max_vars", "quantization.fake_quant_with_min_max_vars"),
 )
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
@@ -83,6 +85,7 @@ define.op(
         max=op.inputs[2],
         **attrs_of(op, "num_bits", "narrow_range"),
     ),
+    exports=("fake_quant_with_min_max_vars_per_channel", "quantization.fake_quant_with_min_max_vars_per_channel"),
 )
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None

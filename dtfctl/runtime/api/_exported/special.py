@@ -1,6 +1,8 @@
-"""Names that `tf`, `tf.math` and `tf.special` have."""
+"""Names of `tf.special` that entries of ops export."""
 
-from dtfctl.runtime.ops.math_ops import (
+# Made by tools/gen_api_exports.py from the `exports` of the entries; do not edit.
+
+from dtfctl.runtime.ops.op_defs.elementwise import (
     bessel_i0,
     bessel_i0e,
     bessel_i1,
