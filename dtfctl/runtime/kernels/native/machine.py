@@ -2,8 +2,8 @@
 
 A compiled region is a built-in function (`METH_FASTCALL`) that takes arrays as they are and looks itself at what they
 are: their type, shape and order. Addresses of the interpreter's are in a table that it gets as `self`, so the code
-itself has none and is kept, by what it was made from, in a folder only this user can write to. `DTF_NATIVE=0` turns it
-off.
+itself has none and is kept, by what it was made from, in a folder only this user can write to. `DTF_NATIVE=1` turns it
+on.
 """
 
 from __future__ import annotations
@@ -44,15 +44,24 @@ _LOCK = threading.Lock()
 
 
 def is_available() -> bool:
-    """Tell whether regions can be compiled; nothing is imported for that. On a host llvmlite may come later."""
+    """Tell whether regions are to be compiled; nothing is imported for that. On a host llvmlite may come later."""
+    return is_asked_for() and can_compile()
+
+
+def is_asked_for() -> bool:
+    """Tell whether the environment asks for regions."""
+    return os.environ.get("DTF_NATIVE") == "1"
+
+
+def can_compile() -> bool:
+    """Tell whether there is what compiles regions."""
     return later.arrived("fast") and _is_usable()
 
 
 @lru_cache(1)
 def _is_usable() -> bool:
     return (
-        os.environ.get("DTF_NATIVE", "1") != "0"
-        and sys.implementation.name == "cpython"
+        sys.implementation.name == "cpython"
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and sys.byteorder == "little"
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
