@@ -67,6 +67,12 @@ class Communicator:
     def size(self) -> int:
         return len(self.room.members)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether this device has begun something that has not ended."""
+        waits = any(isinstance(waiting, list) for waiting in self.instances.values())
+        return waits or any(c.communicator in (self, None) for c in self.room.running)
+
 
 class Computation:
     """A device's part of one computation, from the kernel that asks to the result: an algorithm, and what drives it.

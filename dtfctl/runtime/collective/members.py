@@ -90,6 +90,8 @@ class Collectives:
         self._asked: dict[int, _Key] = {}
         self._agreeing: dict[int, tuple[Communicator, int]] = {}
         self._communicators: dict[_Key, Communicator] = {}
+        # Why groups came apart that nothing was going on in here: whoever uses one next is told, once.
+        self._untold: dict[_Key, OpError] = {}
         self._rooms: dict[int, Room] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
 
@@ -103,6 +105,11 @@ class Collectives:
         """Have a device's part computed, once its group is there and all members agree on what."""
         request = computation.request
         key = _Key(session, device, request.group_key)
+        with self._lock:
+            untold = self._untold.pop(key, None)
+        if untold is not None:
+            computation.fail(error_from_code(untold.error_code, untold.message, derived=untold.derived))
+            return
         with self._lock:
             communicator = self._communicators.get(key)
             joining = self._joining.get(key)
@@ -318,10 +325,12 @@ class Collectives:
         reason = computation.token.reason
         if reason is None or reason is ENDED:
             return
+        with self._lock:
+            self._untold.pop(key, None)
         communicator = computation.communicator
         if communicator is not None:
             why = AbortedError(f"{self.task} gave up its part in group {key.group_key}: {reason.message}", derived=True)
-            self._break(communicator.room.number, why)
+            self._break(communicator.room.number, why, told=key)
             return
         with self._lock:
             joining = self._joining.get(key)
@@ -337,7 +346,8 @@ class Collectives:
                     leave = worker_pb2.LeaveGroup(job=joining.job, group_key=key.group_key, device=key.device)
                     self._ask_leader(worker_pb2.CollectiveMessage(leave_group=leave), lambda error: None)
         if number:
-            self._break(number, AbortedError(f"{self.task} gave up its part: {reason.message}", derived=True))
+            why = AbortedError(f"{self.task} gave up its part: {reason.message}", derived=True)
+            self._break(number, why, told=key)
 
     def end_session(self, session: str) -> None:
         """Leave all groups that a session has formed."""
@@ -349,6 +359,8 @@ class Collectives:
             self._break(number, error)
         for key in joining:
             self._cannot_join(key, error)
+        with self._lock:
+            self._untold = {key: why for key, why in self._untold.items() if key.session != session}
 
     def peer_lost(self, task: str, error: OpError) -> None:
         """End the groups that a task which is gone was in, or was about to say who is in them."""
@@ -362,8 +374,15 @@ class Collectives:
         for key in joining:
             self._cannot_join(key, error)
 
-    def _break(self, number: int, error: OpError, tell: bool = True) -> None:
-        """Take a group that has come apart out of this task, fail what it computes here, and tell the others."""
+    def _break(self, number: int, error: OpError, tell: bool = True, told: _Key | None = None) -> None:
+        """Take a group that has come apart out of this task, fail what it computes here, and tell the others.
+
+        A device of the group that computes nothing at the moment is told when it does next: it must know that the
+        others may have begun anew.
+
+        Args:
+            told: whose device knows already, as it is its step that has failed.
+        """
         with self._lock:
             room = self._rooms.pop(number, None)
             self._ended[number] = None
@@ -375,6 +394,8 @@ class Collectives:
             for key, communicator in list(self._communicators.items()):
                 if communicator.room is room:
                     del self._communicators[key]
+                    if key != told and not communicator.is_busy:
+                        self._untold[key] = error
                     failed += [
                         c for waiting in communicator.instances.values() if isinstance(waiting, list) for c in waiting
                     ]

@@ -297,6 +297,24 @@ def test_a_lost_task_ends_the_step_and_those_that_are_left_form_another_group(cl
     assert [float(client.end()[0]) for client in clients[:2]] == [2.0, 2.0]
 
 
+def test_who_was_idle_when_a_group_came_apart_is_told_at_its_next_step(cluster: InProcessCluster) -> None:
+    """Else it would wait for others, which have begun anew, with something else than they do."""
+
+    def build() -> Any:
+        return reduce(tf.constant([1.0]), 2)
+
+    first, second = (Client(cluster, task, build) for task in range(2))
+    first.start(), second.start()
+    assert [float(c.end()[0]) for c in (first, second)] == [2.0, 2.0]
+    second.session.close()
+    eventually(lambda: not cluster.servers["worker", 0].worker.collectives.rooms)
+    first.start()
+    assert isinstance(first.end(), tf.errors.AbortedError)
+    again = Client(cluster, 1, build)
+    first.start(), again.start()
+    assert [float(c.end()[0]) for c in (first, again)] == [2.0, 2.0]
+
+
 def test_a_session_that_ends_leaves_its_groups(cluster: InProcessCluster) -> None:
     def build() -> Any:
         return reduce(tf.constant([1.0]), 2)
