@@ -71,7 +71,7 @@ class Communicator:
     def is_busy(self) -> bool:
         """Whether this device has begun something that has not ended."""
         waits = any(isinstance(waiting, list) for waiting in self.instances.values())
-        return waits or any(c.communicator in (self, None) for c in self.room.running)
+        return waits or any(c.communicator is self for c in self.room.running)
 
 
 class Computation:

@@ -107,19 +107,17 @@ class Collectives:
         key = _Key(session, device, request.group_key)
         with self._lock:
             untold = self._untold.pop(key, None)
-        if untold is not None:
-            computation.fail(error_from_code(untold.error_code, untold.message, derived=untold.derived))
-            return
-        with self._lock:
             communicator = self._communicators.get(key)
             joining = self._joining.get(key)
             size = communicator.size if communicator is not None else joining.size if joining is not None else 0
-            if not size:
+            if not size and untold is None:
                 joining = self._joining[key] = _Joining(next(self._requests), request.group_size, job)
                 self._asked[joining.request] = key
-            if joining is not None and joining.size == request.group_size:
+            if joining is not None and joining.size == request.group_size and untold is None:
                 joining.waiting.append(computation)
-        if size not in (0, request.group_size):
+        if untold is not None:
+            computation.fail(error_from_code(untold.error_code, untold.message, derived=untold.derived))
+        elif size not in (0, request.group_size):
             text = f"Group {request.group_key} has {size} members in this session, and is now said to have "
             computation.fail(InvalidArgumentError(f"{text}{request.group_size}"))
         elif communicator is not None:
@@ -139,6 +137,7 @@ class Collectives:
     def _agree(self, communicator: Communicator, computation: Computation) -> None:
         """Begin a computation if all members are known to compute the same, else find out."""
         instance = computation.request.instance_key
+        computation.communicator = communicator
         with self._lock:
             # Numbers that a communicator gives are used once: that members agree is not worth asking.
             known = communicator.instances.get(instance) if computation.request.rank is None else -1
@@ -273,7 +272,8 @@ class Collectives:
         if joining is None:
             if ready.communicator:
                 # Nobody waits for it here any more; the others are not to wait for this one either.
-                error = AbortedError(f"{self.task} does not want to be in the group any more")
+                error = AbortedError(f"{self.task} does not want to be in the group any more", derived=True)
+                self._break(ready.communicator, error)
                 self._tell_end(ready.communicator, {member.task for member in members}, error)
             return
         for computation in joining.waiting:
@@ -335,19 +335,14 @@ class Collectives:
         with self._lock:
             joining = self._joining.get(key)
             if joining is None or computation not in joining.waiting:
-                agreed = self._communicators.get(key)
-                number = agreed.room.number if agreed is not None else 0
-            else:
-                number = 0
-                joining.waiting.remove(computation)
-                if not joining.waiting:
-                    del self._joining[key]
-                    self._asked.pop(joining.request, None)
-                    leave = worker_pb2.LeaveGroup(job=joining.job, group_key=key.group_key, device=key.device)
-                    self._ask_leader(worker_pb2.CollectiveMessage(leave_group=leave), lambda error: None)
-        if number:
-            why = AbortedError(f"{self.task} gave up its part: {reason.message}", derived=True)
-            self._break(number, why, told=key)
+                return
+            joining.waiting.remove(computation)
+            if joining.waiting:
+                return
+            del self._joining[key]
+            self._asked.pop(joining.request, None)
+        leave = worker_pb2.LeaveGroup(job=joining.job, group_key=key.group_key, device=key.device)
+        self._ask_leader(worker_pb2.CollectiveMessage(leave_group=leave), lambda error: None)
 
     def end_session(self, session: str) -> None:
         """Leave all groups that a session has formed."""
@@ -384,6 +379,7 @@ class Collectives:
             told: whose device knows already, as it is its step that has failed.
         """
         with self._lock:
+            self._leader.end(number, error)
             room = self._rooms.pop(number, None)
             self._ended[number] = None
             if len(self._ended) > _REMEMBERED:
@@ -409,8 +405,6 @@ class Collectives:
             self._tell_end(number, {member.task for member in room.members}, error)
 
     def _tell_end(self, number: int, members: set[str], error: OpError) -> None:
-        with self._lock:
-            self._leader.end(number, error)
         end = worker_pb2.EndGroup(communicator=number, code=error.error_code, message=error.message)
         message = worker_pb2.CollectiveMessage(end_group=end)
         for task in (members | {self._leader_task}) - {self.task}:
