@@ -320,14 +320,23 @@ class InstanceReady(_message.Message):
     def __init__(self, request: _Optional[int] = ..., source: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class EndGroup(_message.Message):
-    __slots__ = ("communicator", "code", "message")
+    __slots__ = ("communicator", "code", "message", "done")
+    class DoneEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
     communicator: int
     code: int
     message: str
-    def __init__(self, communicator: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    done: _containers.ScalarMap[int, int]
+    def __init__(self, communicator: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., done: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class LeaveGroup(_message.Message):
     __slots__ = ("job", "group_key", "device")

@@ -37,6 +37,7 @@ class Room:
     Attributes:
         members: by rank; empty as long as nobody here knows that the group is there.
         running: computations that devices here have begun and not finished.
+        when_idle: called when the last of them has ended, once the group has come apart.
     """
 
     def __init__(self, number: int, created: float) -> None:
@@ -45,6 +46,7 @@ class Room:
         self.table = LocalRendezvous()
         self.members: Sequence[Member] = ()
         self.running: set[Computation] = set()
+        self.when_idle: Callable[[], None] | None = None
 
 
 @dataclass(eq=False)
@@ -67,11 +69,10 @@ class Communicator:
     def size(self) -> int:
         return len(self.room.members)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether this device has begun something that has not ended."""
-        waits = any(isinstance(waiting, list) for waiting in self.instances.values())
-        return waits or any(c.communicator is self for c in self.room.running)
+    def done(self) -> dict[int, int]:
+        """Count how often this device has done all of its part, by instance."""
+        going_on = [c.request.instance_key for c in self.room.running if c.communicator is self]
+        return {instance: count - going_on.count(instance) for instance, count in self.counts.items()}
 
 
 class Computation:
@@ -85,6 +86,7 @@ class Computation:
         self.token = token
         self.withdraw: list[Callable[[], None]] = []
         self.communicator: Communicator | None = None
+        self.count = 0
         self.rank = 0
         self.size = 0
         self._done = done
@@ -94,13 +96,12 @@ class Computation:
         self._lock = threading.Lock()
         self._is_over = False
 
-    def begin(self, communicator: Communicator, count: int, source: int) -> None:
+    def begin(self, communicator: Communicator, source: int) -> None:
         """Start it in its group; in any thread, which computes as far as it can without waiting."""
         request = self.request
-        self.communicator = communicator
         self._ranks = request.ranks or range(communicator.size)
         self.rank, self.size = self._ranks.index(communicator.rank), len(self._ranks)
-        self._prefix = f"{request.instance_key}.{count}."
+        self._prefix = f"{request.instance_key}.{self.count}."
         self._algorithm = _algorithm(self, request, source)
         self._advance(None)
 
@@ -167,13 +168,16 @@ class Computation:
             if self._is_over:
                 return False
             self._is_over = True
-        if self.communicator is not None:
-            self.communicator.room.running.discard(self)
         self._algorithm = None
         # Whoever watches the step still holds this, and need not hold the array.
         self.request = replace(self.request, value=None)
         for withdraw in self.withdraw:
             withdraw()
+        if self.communicator is not None:
+            room = self.communicator.room
+            room.running.discard(self)
+            if room.when_idle is not None and not room.running:
+                room.when_idle()
         return True
 
 

@@ -57,6 +57,11 @@ class Leader:
         self._forming: dict[tuple[str, int], _Forming] = {}
         self._formed: dict[int, _Formed] = {}
 
+    @property
+    def groups(self) -> int:
+        """Count the groups that were formed and have not ended."""
+        return len(self._formed)
+
     def join_group(self, task: str, asked: worker_pb2.JoinGroup) -> list[Answer]:
         """Take a member's wish to be in a group; return whom to answer what."""
         key = asked.job, asked.group_key

@@ -7,9 +7,10 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from dtfctl.protocol import worker_pb2
@@ -152,12 +153,12 @@ class Collectives:
                 known = None
                 number = 0
             else:
-                count = communicator.counts.get(instance, 0)
                 if computation.request.rank is None:
-                    communicator.counts[instance] = count + 1
+                    computation.count = communicator.counts.get(instance, 0)
+                    communicator.counts[instance] = computation.count + 1
                 communicator.room.running.add(computation)
         if known is not None:
-            computation.begin(communicator, count, known)
+            computation.begin(communicator, known)
         elif number:
             asked = worker_pb2.JoinInstance(
                 request=number,
@@ -227,7 +228,7 @@ class Collectives:
             end = message.end_group
             error = error_from_code(end.code, end.message)
             error.derived = True
-            self._break(end.communicator, error, tell=False)
+            self._break(end.communicator, error, tell=False, done=end.done)
         else:
             with self._lock:
                 answers = self._asked_as_leader(task, message)
@@ -347,11 +348,17 @@ class Collectives:
     def end_session(self, session: str) -> None:
         """Leave all groups that a session has formed."""
         with self._lock:
-            numbers = [c.room.number for key, c in self._communicators.items() if key.session == session]
+            own = [c for key, c in self._communicators.items() if key.session == session]
+            left: dict[int, dict[int, int]] = {}
+            for communicator in own:
+                done, others = communicator.done(), left.get(communicator.room.number)
+                left[communicator.room.number] = (
+                    done if others is None else {i: min(n, others.get(i, 0)) for i, n in done.items()}
+                )
             joining = [key for key in self._joining if key.session == session]
         error = AbortedError(f"The session of {self.task} was closed", derived=True)
-        for number in numbers:
-            self._break(number, error)
+        for number, done in left.items():
+            self._break(number, error, done=done)
         for key in joining:
             self._cannot_join(key, error)
         with self._lock:
@@ -369,7 +376,14 @@ class Collectives:
         for key in joining:
             self._cannot_join(key, error)
 
-    def _break(self, number: int, error: OpError, tell: bool = True, told: _Key | None = None) -> None:
+    def _break(
+        self,
+        number: int,
+        error: OpError,
+        tell: bool = True,
+        told: _Key | None = None,
+        done: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         """Take a group that has come apart out of this task, fail what it computes here, and tell the others.
 
         A device of the group that computes nothing at the moment is told when it does next: it must know that the
@@ -377,43 +391,52 @@ class Collectives:
 
         Args:
             told: whose device knows already, as it is its step that has failed.
+            done: of who leaves in peace, how often each computation; these go on here, and the group ends with them.
         """
         with self._lock:
             self._leader.end(number, error)
-            room = self._rooms.pop(number, None)
-            self._ended[number] = None
-            if len(self._ended) > _REMEMBERED:
-                self._ended.popitem(last=False)
+            room = self._rooms.get(number)
+            failed = [] if room is None else [c for c in room.running if c.count >= done.get(c.request.instance_key, 0)]
+            going_on = room is not None and len(room.running) > len(failed)
+            if not going_on:
+                self._rooms.pop(number, None)
+                self._ended[number] = None
+                if len(self._ended) > _REMEMBERED:
+                    self._ended.popitem(last=False)
             if room is None:
                 return
-            failed = list(room.running)
             for key, communicator in list(self._communicators.items()):
                 if communicator.room is room:
                     del self._communicators[key]
-                    if key != told and not communicator.is_busy:
+                    for waiting in communicator.instances.values():
+                        failed += waiting if isinstance(waiting, list) else []
+                    if key != told and not any(c.communicator is communicator for c in failed):
                         self._untold[key] = error
-                    failed += [
-                        c for waiting in communicator.instances.values() if isinstance(waiting, list) for c in waiting
-                    ]
             for request, (communicator, _) in list(self._agreeing.items()):
                 if communicator.room is room:
                     del self._agreeing[request]
-        room.table.abort(error)
+            room.when_idle = partial(self._break, number, error, False) if going_on else None
+        if not going_on:
+            room.table.abort(error)
         for computation in failed:
             computation.fail(error_from_code(error.error_code, error.message, derived=error.derived))
         if tell:
-            self._tell_end(number, {member.task for member in room.members}, error)
+            self._tell_end(number, {member.task for member in room.members}, error, done)
+        if going_on and not room.running:
+            self._break(number, error, tell=False)
 
-    def _tell_end(self, number: int, members: set[str], error: OpError) -> None:
-        end = worker_pb2.EndGroup(communicator=number, code=error.error_code, message=error.message)
+    def _tell_end(
+        self, number: int, members: set[str], error: OpError, done: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
+        end = worker_pb2.EndGroup(communicator=number, code=error.error_code, message=error.message, done=done)
         message = worker_pb2.CollectiveMessage(end_group=end)
         for task in (members | {self._leader_task}) - {self.task}:
             submit(self._reach, task, message)
 
     @property
     def rooms(self) -> int:
-        """Count the groups that something is held of here."""
-        return len(self._rooms)
+        """Count the groups that something is held of here, and those that are led from here."""
+        return len(self._rooms) + self._leader.groups
 
     def drop_orphans(self, before: float) -> None:
         """Forget tensors of groups that nobody here has joined, which came before that time."""

@@ -1,0 +1,111 @@
+"""Groups of tasks whose messages arrive when the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.runtime.collective import members
+from dtfctl.runtime.collective.members import Collectives
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import AbortedError
+from dtfctl.runtime.kernels.collective_request import CollectiveRequest
+from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
+
+TASKS = [f"/job:worker/replica:0/task:{i}" for i in range(3)]
+
+
+class Post:
+    """Messages between tasks, kept until they are let through."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[str, str, Message]] = []
+        self.tasks = {task: Collectives(task, 1, Door(self, task), TASKS[0]) for task in TASKS}
+
+    def deliver(self, but: Callable[[str, str, Message], bool] = lambda source, to, message: False) -> None:
+        """Let all through that are not held back, and what follows from them."""
+        kept: list[tuple[str, str, Message]] = []
+        while self.held:
+            source, to, message = self.held.pop(0)
+            if but(source, to, message):
+                kept.append((source, to, message))
+            elif message.kind is Kind.COLLECTIVE:
+                self.tasks[to].received(source, message.value)
+            else:
+                self.tasks[to].receive(Frame(message.kind, message.step, 1, 1, message.key, False, message.value))
+        self.held = kept
+
+
+class Door:
+    """What one task reaches the others by."""
+
+    def __init__(self, post: Post, task: str) -> None:
+        self._post, self._task = post, task
+
+    def learn(self, task: str, life: int) -> None:
+        return
+
+    def hear_of(self, task: str) -> None:
+        return
+
+    def send(self, task: str, messages: Sequence[Message]) -> None:
+        self._post.held += [(self._task, task, message) for message in messages]
+
+
+class Step:
+    """A step of a task that sums ones over all of them."""
+
+    def __init__(self, post: Post, task: int, instance: int = 1, size: int = 4) -> None:
+        self.token = CancellationToken()
+        self.results: list[Any] = []
+        step: Any = SimpleNamespace(cancellation=self.token, device=SimpleNamespace(name=f"{TASKS[task]}/device:CPU:0"))
+        value = np.ones(size, np.float32)
+        request = CollectiveRequest("Reduce", 1, len(TASKS), instance, value, value.shape, value.dtype)
+        session = post.tasks[TASKS[task]].of_session(f"session {task}", "")
+        session.begin(request, step, self.results.append, outlives_kernel=True)
+
+
+@pytest.fixture
+def post(monkeypatch: pytest.MonkeyPatch) -> Post:
+    monkeypatch.setattr(members, "submit", lambda function, *args: function(*args))
+    return Post()
+
+
+def test_who_leaves_after_its_part_fails_nobody(post: Post) -> None:
+    first = [Step(post, task) for task in range(3)]
+    post.deliver()
+    assert [s.results[0].tolist() for s in first] == [[3.0] * 4] * 3
+    last = [Step(post, task) for task in range(3)]
+    slow = [(TASKS[2], TASKS[1])]
+    post.deliver(lambda source, to, message: (source, to) in slow)
+    assert last[0].results and last[2].results and not last[1].results
+    post.tasks[TASKS[0]].end_session("session 0")
+    post.deliver(lambda source, to, message: (source, to) in slow)
+    assert last[1].token.reason is None, "what is still to come is on its way"
+    post.deliver()
+    assert last[1].results[0].tolist() == [3.0] * 4
+    # The next one is told that there is no such group any more.
+    following = Step(post, 1)
+    assert isinstance(following.token.reason, AbortedError)
+    for task in (1, 2):
+        post.tasks[TASKS[task]].end_session(f"session {task}")
+    post.deliver()
+    assert [t.rooms for t in post.tasks.values()] == [0, 0, 0]
+
+
+def test_who_leaves_before_its_part_fails_the_others(post: Post) -> None:
+    for _ in range(2):
+        steps = [Step(post, task) for task in range(3)]
+        post.deliver()
+        assert all(s.results for s in steps)
+    waiting = [Step(post, task) for task in (1, 2)]
+    post.deliver()
+    post.tasks[TASKS[0]].end_session("session 0")
+    post.deliver()
+    for step in waiting:
+        assert isinstance(step.token.reason, AbortedError)
+    assert [t.rooms for t in post.tasks.values()] == [0, 0, 0]
