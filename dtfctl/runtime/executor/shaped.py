@@ -21,6 +21,7 @@ import numpy as np
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, argument_positions, reads_of
+from dtfctl.runtime.executor.blocks import Block, Pool
 from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.regions import Surroundings, find_regions
@@ -36,7 +37,6 @@ from dtfctl.runtime.memory import shared_memory
 _LEAST_BYTES = 1024
 # Larger constants are not kept in a plan.
 _MOST_FIXED = 1 << 20
-_ALIGNMENT = 64
 
 
 @dataclass
@@ -160,8 +160,8 @@ class _Planner:
         # Nodes in regions, and what others may keep of what regions give.
         self.regional: set[Node] = set()
         self.fresh: set[Output] = set()
-        self.pool = _Pool()
-        self.owners: dict[Output, _Block] = {}
+        self.pool = Pool()
+        self.owners: dict[Output, Block] = {}
 
     def plan(self) -> None:
         for i, node in enumerate(self.order):
@@ -394,7 +394,7 @@ class _Planner:
         call = in_parts([self.fuser.stage(work) for work in works])
         assert call is not None, "a chain is made of stages that can be run in parts"
         arrays: list[list[Any]] = []
-        scratch: list[_Block] = []
+        scratch: list[Block] = []
         for n, work in enumerate(works):
             placed = self._place(i, work, works[n + 1 :], ends, scratch)
             arrays.append(placed)
@@ -411,7 +411,7 @@ class _Planner:
         work: Work,
         later: list[Work],
         ends: dict[int, list[Output]],
-        held: list[_Block] | None = None,
+        held: list[Block] | None = None,
     ) -> list[Any]:
         """Find room for what the work at position `i` gives; the arrays it gets besides its operands.
 
@@ -471,42 +471,3 @@ def _by_stages(call: Callable[..., None], counts: list[tuple[int, int]]) -> Call
         order += [*range(start, start + inputs), *range(end, end + arrays)]
         start, end = start + inputs, end + arrays
     return lambda *values: call(*[values[n] for n in order])
-
-
-class _Block:
-    """A piece of memory; the planner hands it from value to value."""
-
-    def __init__(self, nbytes: int) -> None:
-        raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % _ALIGNMENT
-        self.memory = raw[start : start + nbytes]
-        self.users = 1
-
-    def array(self, spec: Spec) -> np.ndarray[Any, Any]:
-        return self.memory[: spec.nbytes].view(spec.dtype).reshape(spec.shape)
-
-    def share(self) -> _Block:
-        self.users += 1
-        return self
-
-
-class _Pool:
-    """Blocks no value is in at the moment."""
-
-    def __init__(self) -> None:
-        self._free: list[_Block] = []
-
-    def take(self, nbytes: int) -> _Block:
-        """Take the smallest free block that is not much too large, or a new one."""
-        fitting = [b for b in self._free if nbytes <= b.memory.nbytes <= 2 * nbytes + 4096]
-        if not fitting:
-            return _Block(nbytes)
-        best = min(fitting, key=lambda b: b.memory.nbytes)
-        self._free.remove(best)
-        best.users = 1
-        return best
-
-    def give(self, block: _Block) -> None:
-        block.users -= 1
-        if not block.users:
-            self._free.append(block)

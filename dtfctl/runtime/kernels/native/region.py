@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import dtfctl.runtime.kernels.native.lower_elements
+import dtfctl.runtime.kernels.native.lower_rows  # noqa: F401  Both enter what they lower.
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
