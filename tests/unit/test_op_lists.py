@@ -7,6 +7,7 @@ that stand here mean exactly these ops: control flow, and what carries values in
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,12 +26,6 @@ LISTS = {
     "compiler/passes/branches.py": [
         ({"If", "StatelessIf", "Case", "StatelessCase"}, "which call takes the place of a conditional"),
     ],
-    # All of that module is TensorFlow's table of what less precision does to ops; most of it is text, not found here.
-    "compiler/passes/precision_lists.py": [
-        ({"OneHot", "Size"}, "TensorFlow converts them to float16 only"),
-        ({"Rsqrt", "Square", "SquaredDifference"}, "they follow their inputs in bfloat16 only"),
-        ({"ScatterNd", "ResizeBilinear"}, "TensorFlow converts them to bfloat16 only"),
-    ],
     "compiler/place.py": [({"GetSessionHandle", "GetSessionHandleV2"}, "a handle stands for a value where it is")],
     "executor/frame_nodes.py": [
         ({"_SwitchN", "_Arg", "_Retval", "Const", "NoOp", "ControlTrigger"}, "how the frame machine runs each"),
@@ -40,12 +35,19 @@ LISTS = {
 
 
 def lists_of_ops(tree: ast.AST, names: frozenset[str]) -> Iterator[set[str]]:
-    """Find sets, tuples, lists and keys of dicts with more than one name of an op in them."""
+    """Find sets, tuples, lists, keys of dicts and text to be split with more than one name of an op in them."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Set, ast.Tuple, ast.List)):
             elements: list[ast.expr | None] = [*node.elts]
         elif isinstance(node, ast.Dict):
             elements = node.keys
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words = re.findall(r"\w+", node.value)
+            found = set(words) & names
+            # What is told to people has other words between them.
+            if len(found) > 1 and sum(word in names for word in words) > len(words) / 2:
+                yield found
+            continue
         else:
             continue
         found = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)} & names
@@ -68,6 +70,14 @@ def test_lists_of_ops_stand_with_what_they_say() -> None:
 def test_a_list_is_found() -> None:
     source = 'A = frozenset(("MatMul", "Conv2D"))\nB = {"Neg": 1, "Exp": 2}\nC = ["Tile", x]\nD = ("no", "op")'
     assert list(lists_of_ops(ast.parse(source), frozenset(op_names()))) == [{"Neg", "Exp"}, {"MatMul", "Conv2D"}]
+
+
+def test_a_list_that_is_split_text_is_found() -> None:
+    source = (
+        'A = words("""\n Tanh\n Exp # Sum""")\nB = "Neg|Exp|Log".split("|")\nC = "a Switch whose Merge is not there"'
+    )
+    found = list(lists_of_ops(ast.parse(source), frozenset(op_names())))
+    assert found == [{"Tanh", "Exp", "Sum"}, {"Neg", "Exp", "Log"}]
 
 
 def test_structural_ops_are_ops() -> None:

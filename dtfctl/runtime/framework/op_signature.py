@@ -8,6 +8,11 @@ of `signatures/*.opdef`. They are parsed when first asked for. The notation is a
 An argument's type is a dtype word, the name of a type attribute (`T`), `N * T` (a list of N tensors), `list(Ts)` (as
 many tensors as the attribute holds types) or `ref(...)` of the first two. An attribute is `name: kind [in {...}]
 [>= min] [= default]`; kinds are int, float, bool, string, type, shape, tensor, func and list(kind). Flags follow a `!`.
+
+`!precision(allow)` says what mixed precision may do to float32 inputs, in the words of TensorFlow's rewrite: an op that
+is `allow`ed gains by it; `infer` is safe unless its inputs come from a `deny`, which loses too much; `clear` only moves
+or compares numbers, and loses nothing. `!precision(float16: deny, bfloat16: infer)` tells the two types apart. An op
+that says nothing stays as it is.
 """
 
 from __future__ import annotations
@@ -15,10 +20,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, get_args
 
 from dtfctl.protocol import graph_pb2, tensor_pb2
 from dtfctl.runtime.framework import dtypes
@@ -59,6 +64,9 @@ class Attr:
         return self.kind.startswith("list(")
 
 
+Precision = Literal["allow", "infer", "deny", "clear"]
+
+
 @dataclass(frozen=True)
 class OpSignature:
     """What an op takes, gives and is configured by."""
@@ -72,6 +80,9 @@ class OpSignature:
     is_aggregate: bool = False
     allows_uninitialized_input: bool = False
     control_outputs: tuple[str, ...] = ()
+    # What an OpDef does not have.
+    in_float16: Precision | None = field(default=None, compare=False)
+    in_bfloat16: Precision | None = field(default=None, compare=False)
 
     @cached_property
     def attr_by_name(self) -> dict[str, Attr]:
@@ -119,9 +130,9 @@ class OpSignature:
             allows_uninitialized_input=self.allows_uninitialized_input,
             control_output=self.control_outputs,
         )
-        for args, field in ((self.inputs, proto.input_arg), (self.outputs, proto.output_arg)):
+        for args, into in ((self.inputs, proto.input_arg), (self.outputs, proto.output_arg)):
             for a in args:
-                field.add(
+                into.add(
                     name=a.name,
                     type=a.dtype.as_datatype_enum if a.dtype else 0,
                     type_attr=a.type_attr,
@@ -258,6 +269,7 @@ _ATTR = re.compile(
     r"\s*(\w+)\s*:\s*(list\(\w+\)|\w+)\s*(?:in\s*\{(.*?)\}\s*)?(?:>=\s*(-?\d+)\s*)?(?:=\s*(.*?))?\s*$",
     re.DOTALL,
 )
+_FLAG = re.compile(r"\w+\([^)]*\)|\w+")
 _REF = re.compile(r"ref\((.*)\)$")
 
 
@@ -277,16 +289,12 @@ def parse_signature(notation: str) -> OpSignature:
     for part in rest:
         part = part.strip()
         if part.startswith("!"):
-            flags += re.findall(r"control_output\([^)]*\)|\w+", part[1:])
+            flags += _FLAG.findall(part[1:])
         elif part:
             attrs.append(_parse_attr(part, name))
-    controls = next((tuple(f[15:-1].split()) for f in flags if f.startswith("control_output(")), ())
-    unknown = {f for f in flags if not f.startswith("control_output(")} - {
-        "stateful",
-        "commutative",
-        "aggregate",
-        "uninitialized_input",
-    }
+    given = {(parts := f.removesuffix(")").split("("))[0]: parts[1] for f in flags if "(" in f}
+    unknown = {f for f in flags if "(" not in f} - {"stateful", "commutative", "aggregate", "uninitialized_input"}
+    unknown |= given.keys() - {"control_output", "precision"}
     if unknown:
         raise InvalidArgumentError(f"Op '{name}': unknown flag {sorted(unknown)[0]!r}")
     return OpSignature(
@@ -298,8 +306,24 @@ def parse_signature(notation: str) -> OpSignature:
         "commutative" in flags,
         "aggregate" in flags,
         "uninitialized_input" in flags,
-        controls,
+        tuple(given.get("control_output", "").split()),
+        **_parse_precision(given.get("precision", ""), name),
     )
+
+
+def _parse_precision(text: str, op: str) -> dict[str, Any]:
+    """Read `allow`, or `float16: allow, bfloat16: infer`, as the fields of a signature."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        types, _, word = part.rpartition(":")
+        if types.strip() not in ("", "float16", "bfloat16") or word.strip() not in get_args(Precision):
+            raise InvalidArgumentError(
+                f"Op '{op}': !precision({text}) is not one of {', '.join(get_args(Precision))}, nor "
+                "float16: WORD, bfloat16: WORD"
+            )
+        for dtype in [types.strip()] if types else ["float16", "bfloat16"]:
+            found[f"in_{dtype}"] = word.strip()
+    return found
 
 
 def _parse_args(text: str, op: str) -> tuple[Arg, ...]:

@@ -32,7 +32,33 @@ def test_unknown_op_names_the_nearest() -> None:
         get_signature("MatMull")
 
 
-@pytest.mark.parametrize("text", ["Foo", "Foo(a) -> ()", "Foo() -> (); x", "Foo() -> (); !shiny"])
+@pytest.mark.parametrize(
+    ("flag", "in_float16", "in_bfloat16"),
+    [
+        ("!stateful", None, None),
+        ("!precision(allow)", "allow", "allow"),
+        ("!stateful precision(float16: deny, bfloat16: infer)", "deny", "infer"),
+        ("!precision(bfloat16: clear)", None, "clear"),
+    ],
+)
+def test_notation_says_what_less_precision_does(flag: str, in_float16: str | None, in_bfloat16: str | None) -> None:
+    signature = parse_signature(f"Foo(x: T) -> (y: T); T: type; {flag}")
+    assert (signature.in_float16, signature.in_bfloat16) == (in_float16, in_bfloat16)
+    assert signature.is_stateful == ("stateful" in flag)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Foo",
+        "Foo(a) -> ()",
+        "Foo() -> (); x",
+        "Foo() -> (); !shiny",
+        "Foo() -> (); !shiny(allow)",
+        "Foo() -> (); !precision(gains)",
+        "Foo() -> (); !precision(float64: allow)",
+    ],
+)
 def test_malformed_notation_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError):
         parse_signature(text)

@@ -212,6 +212,20 @@ def test_the_same_nodes_are_computed_in_bfloat16_as_by_tensorflow() -> None:
     np.testing.assert_allclose(losses, LOSSES, atol=2e-3)
 
 
+def test_an_op_of_a_program_says_itself_what_less_precision_does() -> None:
+    for name, flag in (("PrecisionMoved", "!precision(clear)"), ("PrecisionKept", "!stateful")):
+        tf.define_op(f"{name}(x: T) -> (y: T); T: type in {{float, bfloat16}}; {flag}", shape="unchanged")
+        tf.register_kernel(name, T=(tf.float32, tf.bfloat16))(lambda build: lambda x: x)
+    product = tf.matmul(tf.placeholder_with_default(np.eye(2, dtype=np.float32), [2, 2]), [[1.0, 2.0], [3.0, 4.0]])
+    ends = [tf.apply_op(name, x=product, name=name) + 1.0 for name in ("PrecisionMoved", "PrecisionKept")]
+    options, metadata = tf.RunOptions(output_partition_graphs=True), tf.RunMetadata()
+    with tf.Session(config=config(BFLOAT16)) as session:
+        session.run(ends, options=options, run_metadata=metadata)
+    types = {node.name: node.attr["T"].type for graph in metadata.partition_graphs for node in graph.node}
+    assert types["PrecisionMoved"] == tf.bfloat16.as_datatype_enum
+    assert types["PrecisionKept"] == tf.float32.as_datatype_enum
+
+
 def test_what_is_fetched_keeps_its_type_and_loops_agree() -> None:
     w = tf.constant(np.eye(16, dtype=np.float32) * 1.5)
     x = tf.placeholder(tf.float32, [4, 16])

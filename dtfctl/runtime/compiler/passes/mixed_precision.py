@@ -1,28 +1,28 @@
 """Computing products, and what lies between them, with half of the bits.
 
-Which ops those are is found as TensorFlow's rewrite does: products are allowed; what is denied makes everything that
-follows it denied, through ops that follow their inputs; what lies between allowed ops is allowed; and ops that only
-move numbers are allowed where they touch what is. Casts are put where an edge leads from one to the other.
+Which ops those are is found as TensorFlow's rewrite does, from what their signatures say: products are allowed; what is
+denied makes everything that follows it denied, through ops that follow their inputs; what lies between allowed ops is
+allowed; and ops that only move numbers are allowed where they touch what is. Casts are put where an edge leads from one
+to the other.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.passes.precision_lists import BFLOAT16, FLOAT16, Lists
 from dtfctl.runtime.compiler.passes.rewrite import type_attr
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
-from dtfctl.runtime.framework.op_signature import Arg
+from dtfctl.runtime.framework.op_signature import Arg, Precision
 from dtfctl.runtime.framework.structural_ops import MERGES, NEXTS
 
 log = logging.getLogger(__name__)
 
-_LISTS = {dtypes.float16: FLOAT16, dtypes.bfloat16: BFLOAT16}
 # The attribute that an op computes in the type of.
 _TYPE = "T"
 
@@ -34,10 +34,9 @@ def lower_precision(graph: NodeGraph, dtype: DType, device_type: str, protected:
         graph: placed; it is changed.
         protected: nodes that stay as they are.
     """
-    lists = _LISTS[dtype]
-    chosen = _Choice(graph, lists, _candidates(graph, dtype, device_type, protected)).allowed
+    chosen = _Choice(graph, dtype, _candidates(graph, dtype, device_type, protected)).allowed
     if not chosen:
-        if device_type == "GPU" and any(node.op in lists.allow for node in graph):
+        if device_type == "GPU" and any(_precision(node, dtype) == "allow" for node in graph):
             _say_once(dtype.name)
         return False
     _convert(graph, chosen, dtype)
@@ -50,13 +49,15 @@ def _say_once(name: str) -> None:
     log.warning("mixed precision: %s gains nothing without GPUs; CPUs compute as the graph says, or in bfloat16", name)
 
 
+def _precision(node: Node, dtype: DType) -> Precision | None:
+    return node.signature.in_float16 if dtype is dtypes.float16 else node.signature.in_bfloat16
+
+
 def _candidates(graph: NodeGraph, dtype: DType, device_type: str, protected: set[Node]) -> set[Node]:
-    lists = _LISTS[dtype]
-    known = lists.allow | lists.infer | lists.deny | lists.clear
     return {
         node
         for node in graph
-        if node.op in known
+        if _precision(node, dtype) is not None
         and node not in protected
         and f"/device:{device_type}:" in node.device
         and node.attr(_TYPE) is dtypes.float32
@@ -72,7 +73,7 @@ def _may_be(node: Node, dtype: DType) -> bool:
 class _Choice:
     """Which nodes are computed with less precision, of those that can be."""
 
-    def __init__(self, graph: NodeGraph, lists: Lists, candidates: set[Node]) -> None:
+    def __init__(self, graph: NodeGraph, dtype: DType, candidates: set[Node]) -> None:
         self._before: dict[Node, list[Node]] = {n: [] for n in candidates}
         self._after: dict[Node, list[Node]] = {n: [] for n in candidates}
         for node in candidates:
@@ -80,17 +81,18 @@ class _Choice:
                 if arg == _TYPE and edge.node in candidates and _output_args(edge.node)[edge.slot] == _TYPE:
                     self._before[node].append(edge.node)
                     self._after[edge.node].append(node)
-        self.allowed = {n for n in candidates if n.op in lists.allow}
-        infer = {n for n in candidates if n.op in lists.infer}
-        clear = {n for n in candidates if n.op in lists.clear}
-        denied = self._denied({n for n in candidates if n.op in lists.deny}, infer, clear)
+        said: dict[Precision | None, set[Node]] = defaultdict(set)
+        for node in candidates:
+            said[_precision(node, dtype)].add(node)
+        self.allowed, infer, clear = said["allow"], said["infer"], said["clear"]
+        denied = self._denied(said["deny"], infer, clear)
         between = (infer | clear) - denied
         below = self._reached(self.allowed, self._after, between.__contains__)
         above = self._reached(self.allowed, self._before, between.__contains__)
         self.allowed |= below & above
         free = clear - denied
         self.allowed |= self._reached(self.allowed, self._both, free.__contains__)
-        if lists is BFLOAT16:
+        if dtype is dtypes.bfloat16:
             self._follow(infer - denied, denied)
             self.allowed |= self._reached(self.allowed, self._both, free.__contains__)
         self._agree_in_loops(graph, candidates)

@@ -18,7 +18,8 @@ define = OpFamily("array")
 define.op("BatchMatrixBandPart(input: T, num_lower: int64, num_upper: int64) -> (band: T); T: type", shape="unchanged")
 define.op("BatchMatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type", shape="unchanged")
 define.op(
-    f"BatchToSpace(input: T, crops: Tidx) -> (output: T); T: type; block_size: int >= 2; Tidx: {INDEX} = int32",
+    f"BatchToSpace(input: T, crops: Tidx) -> (output: T); T: type; block_size: int >= 2; Tidx: {INDEX} = int32; "
+    "!precision(clear)",
     gradient=lambda op, grad: [
         apply_op("SpaceToBatch", input=grad, paddings=op.inputs[1], block_size=op.attr("block_size")),
         None,
@@ -28,7 +29,7 @@ define.op(
 
 @define.op(
     "BatchToSpaceND(input: T, block_shape: Tblock_shape, crops: Tcrops) -> (output: T); T: type; "
-    f"Tblock_shape: {INDEX} = int32; Tcrops: {INDEX} = int32",
+    f"Tblock_shape: {INDEX} = int32; Tcrops: {INDEX} = int32; !precision(clear)",
     gradient=lambda op, grad: [
         apply_op("SpaceToBatchND", input=grad, block_shape=op.inputs[1], paddings=op.inputs[2]),
         None,
@@ -59,13 +60,13 @@ define.op(
     gradient="none",
 )
 define.op(
-    f"BroadcastTo(input: T, shape: Tidx) -> (output: T); T: type; Tidx: {INDEX} = int32",
+    f"BroadcastTo(input: T, shape: Tidx) -> (output: T); T: type; Tidx: {INDEX} = int32; !precision(clear)",
     gradient=lambda op, grad: [reduce_to(op.inputs[0], op.outputs[0], grad, None)[0], None],
 )
 
 
 @define.op(
-    f"CheckNumerics(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful",
+    f"CheckNumerics(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful; !precision(clear)",
     shape="unchanged",
     exports=("check_numerics", "debugging.check_numerics"),
 )
@@ -100,7 +101,7 @@ define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged", gra
 
 @define.op(
     'DepthToSpace(input: T) -> (output: T); T: type; block_size: int >= 2; data_format: string in {"NHWC", '
-    '"NCHW", "NCHW_VECT_C"} = "NHWC"',
+    '"NCHW", "NCHW_VECT_C"} = "NHWC"; !precision(clear)',
     gradient=lambda op, grad: apply_op(
         "SpaceToDepth", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format")
     ),
@@ -138,7 +139,7 @@ define.op(
 )
 define.op("Empty(shape: int32) -> (output: dtype); dtype: type; init: bool = false; !stateful", gradient="none")
 define.op(
-    "EnsureShape(input: T) -> (output: T); shape: shape; T: type",
+    "EnsureShape(input: T) -> (output: T); shape: shape; T: type; !precision(clear)",
     shape=lambda op: [op.inputs[0].shape.merge_with(op.attr("shape"))],
     gradient=lambda op, grad: grad,
 )
@@ -175,11 +176,13 @@ define.op(
     shape=lambda op: [TensorShape(op.attrs["value"].tensor.tensor_shape)],
     gradient="none",
 )
-define.op("Identity(input: T) -> (output: T); T: type", shape="unchanged", gradient=lambda op, grad: grad)
+define.op(
+    "Identity(input: T) -> (output: T); T: type; !precision(clear)", shape="unchanged", gradient=lambda op, grad: grad
+)
 
 
 @define.op(
-    "IdentityN(input: list(T)) -> (output: list(T)); T: list(type) >= 1",
+    "IdentityN(input: list(T)) -> (output: list(T)); T: list(type) >= 1; !precision(clear)",
     shape=lambda op: [t.shape for t in op.inputs],
     gradient=lambda op, *grads: list(grads),
     exports=("identity_n",),
@@ -246,7 +249,7 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 
 
 define.op(
     f"MirrorPad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
-    'mode: string in {"REFLECT", "SYMMETRIC"}',
+    'mode: string in {"REFLECT", "SYMMETRIC"}; !precision(clear)',
     gradient=lambda op, grad: [
         apply_op("MirrorPadGrad", input=grad, paddings=op.inputs[1], mode=op.attr("mode")),
         None,
@@ -254,17 +257,17 @@ define.op(
 )
 define.op(
     f"MirrorPadGrad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
-    'mode: string in {"REFLECT", "SYMMETRIC"}',
+    'mode: string in {"REFLECT", "SYMMETRIC"}; !precision(clear)',
     gradient=lambda op, grad: [apply_op("MirrorPad", input=grad, paddings=op.inputs[1], mode=op.attr("mode")), None],
 )
 define.op(
     "OneHot(indices: TI, depth: int32, on_value: T, off_value: T) -> (output: T); axis: int = -1; T: type; "
-    "TI: type in {uint8, int8, int32, int64} = int64",
+    "TI: type in {uint8, int8, int32, int64} = int64; !precision(float16: clear)",
     gradient="none",
 )
 define.op(
     "OnesLike(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, "
-    "uint32, int64, uint64, complex64, complex128, bool}",
+    "uint32, int64, uint64, complex64, complex128, bool}; !precision(clear)",
     shape="unchanged",
     gradient="none",
 )
@@ -290,7 +293,7 @@ define.op(
 
 
 @define.op(
-    'PreventGradient(input: T) -> (output: T); T: type; message: string = ""',
+    'PreventGradient(input: T) -> (output: T); T: type; message: string = ""; !precision(clear)',
     shape="unchanged",
     exports=("prevent_gradient",),
 )
@@ -298,7 +301,7 @@ def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> 
     """Pass on the same values; asking for their gradient is an error."""
 
 
-define.op("Rank(input: T) -> (output: int32); T: type", shape=[[]], gradient="none")
+define.op("Rank(input: T) -> (output: int32); T: type; !precision(clear)", shape=[[]], gradient="none")
 define.op(
     "RefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input",
     shape="unchanged",
@@ -307,7 +310,8 @@ define.op(
 
 
 @define.op(
-    f"Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: {INDEX} = int32", renamed={"x": "tensor"}
+    f"Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: {INDEX} = int32; !precision(clear)",
+    renamed={"x": "tensor"},
 )
 def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """Apply a Reshape op."""
@@ -315,19 +319,19 @@ def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
 define.op(
     "Reverse(tensor: T, dims: bool) -> (output: T); T: type in {uint8, int8, uint16, int16, uint32, int32, "
-    "uint64, int64, bool, bfloat16, half, float, double, complex64, complex128, string}",
+    "uint64, int64, bool, bfloat16, half, float, double, complex64, complex128, string}; !precision(clear)",
     shape="unchanged",
     gradient=lambda op, grad: [apply_op("Reverse", tensor=grad, dims=op.inputs[1]), None],
 )
 define.op(
     "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: int = 0; T: type; "
-    f"Tlen: {INDEX} = int64",
+    f"Tlen: {INDEX} = int64; !precision(clear)",
     shape="unchanged",
 )
 define.op(
     f"ReverseV2(tensor: T, axis: Tidx) -> (output: T); Tidx: {INDEX} = int32; T: type in {{uint8, int8, "
     "uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, float, double, complex64, complex128, "
-    "string}",
+    "string}; !precision(clear)",
     shape="unchanged",
     gradient=lambda op, grad: [apply_op("ReverseV2", tensor=grad, axis=op.inputs[1]), None],
 )
@@ -345,7 +349,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
 
 define.op(
     "ScatterNd(indices: Tindices, updates: T, shape: Tindices) -> (output: T); T: type; "
-    'Tindices: type in {int16, int32, int64}; bad_indices_policy: string = ""',
+    'Tindices: type in {int16, int32, int64}; bad_indices_policy: string = ""; !precision(bfloat16: clear)',
     gradient=lambda op, grad: [None, apply_op("GatherNd", params=grad, indices=op.inputs[0]), None],
 )
 define.op(
@@ -356,14 +360,15 @@ define.op(
     gradient=lambda op, grad: [grad, None, apply_op("GatherNd", params=grad, indices=op.inputs[1])],
 )
 define.op(
-    f"Shape(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32",
+    f"Shape(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32; !precision(clear)",
     shape=lambda op: [[op.inputs[0].shape.rank]],
     gradient="none",
 )
 
 
 @define.op(
-    f"ShapeN(input: N * T) -> (output: N * out_type); N: int >= 1; T: type; out_type: {INDEX} = int32",
+    f"ShapeN(input: N * T) -> (output: N * out_type); N: int >= 1; T: type; out_type: {INDEX} = int32; "
+    "!precision(clear)",
     shape=lambda op: [[t.shape.rank] for t in op.inputs],
     gradient="none",
     exports=("shape_n",),
@@ -372,11 +377,17 @@ def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None
     """Get the shapes of several tensors."""
 
 
-define.op(f"Size(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32", shape=[[]], gradient="none")
-define.op("Snapshot(input: T) -> (output: T); T: type", shape="unchanged", gradient=lambda op, grad: grad)
+define.op(
+    f"Size(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32; !precision(float16: clear)",
+    shape=[[]],
+    gradient="none",
+)
+define.op(
+    "Snapshot(input: T) -> (output: T); T: type; !precision(clear)", shape="unchanged", gradient=lambda op, grad: grad
+)
 define.op(
     f"SpaceToBatch(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
-    "block_size: int >= 2",
+    "block_size: int >= 2; !precision(clear)",
     gradient=lambda op, grad: [
         apply_op("BatchToSpace", input=grad, crops=op.inputs[1], block_size=op.attr("block_size")),
         None,
@@ -386,7 +397,7 @@ define.op(
 
 @define.op(
     "SpaceToBatchND(input: T, block_shape: Tblock_shape, paddings: Tpaddings) -> (output: T); T: type; "
-    f"Tblock_shape: {INDEX} = int32; Tpaddings: {INDEX} = int32",
+    f"Tblock_shape: {INDEX} = int32; Tpaddings: {INDEX} = int32; !precision(clear)",
     gradient=lambda op, grad: [
         apply_op("BatchToSpaceND", input=grad, block_shape=op.inputs[1], crops=op.inputs[2]),
         None,
@@ -400,7 +411,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 
 @define.op(
     'SpaceToDepth(input: T) -> (output: T); T: type; block_size: int >= 2; data_format: string in {"NHWC", '
-    '"NCHW", "NCHW_VECT_C"} = "NHWC"',
+    '"NCHW", "NCHW_VECT_C"} = "NHWC"; !precision(clear)',
     gradient=lambda op, grad: apply_op(
         "DepthToSpace", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format")
     ),
@@ -411,7 +422,7 @@ def space_to_depth(input: Any, block_size: int, name: str | None = None, data_fo
 
 
 define.op(
-    "Split(split_dim: int32, value: T) -> (output: num_split * T); num_split: int >= 1; T: type",
+    "Split(split_dim: int32, value: T) -> (output: num_split * T); num_split: int >= 1; T: type; !precision(clear)",
     gradient=lambda op, *grads: [
         None,
         apply_op("ConcatV2", values=list(grads), axis=op.inputs[0]) if len(grads) > 1 else grads[0],
@@ -420,7 +431,10 @@ define.op(
 
 
 @define.op(
-    "StopGradient(input: T) -> (output: T); T: type", shape="unchanged", gradient="none", exports=("stop_gradient",)
+    "StopGradient(input: T) -> (output: T); T: type; !precision(clear)",
+    shape="unchanged",
+    gradient="none",
+    exports=("stop_gradient",),
 )
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """Pass on the same values; gradients do not flow back through them."""
@@ -484,7 +498,7 @@ define.op(
     gradient="none",
 )
 define.op(
-    "Unpack(value: T) -> (output: num * T); num: int >= 0; T: type; axis: int = 0",
+    "Unpack(value: T) -> (output: num * T); num: int >= 0; T: type; axis: int = 0; !precision(clear)",
     gradient=lambda op, *grads: apply_op("Pack", values=list(grads), axis=op.attr("axis")),
 )
 
@@ -506,8 +520,8 @@ define.op(
 define.op(
     "Where(input: T) -> (index: int64); T: type in {float, double, int32, uint8, int16, int8, complex64, "
     "int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, "
-    "bool} = bool",
+    "bool} = bool; !precision(clear)",
     shape=lambda op: [[None, op.inputs[0].shape.rank]],
     gradient="none",
 )
-define.op("ZerosLike(x: T) -> (y: T); T: type", shape="unchanged", gradient="none")
+define.op("ZerosLike(x: T) -> (y: T); T: type; !precision(clear)", shape="unchanged", gradient="none")

@@ -13,13 +13,13 @@ define = OpFamily("math")
 
 define.op(
     "Add(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, uint8, int8, int16, int32, int64, "
-    "complex64, complex128, string}",
+    "complex64, complex128, string}; !precision(infer)",
     shape="broadcast",
     gradient=lambda op, grad: reduce_to(op.inputs[0], op.inputs[1], grad, grad),
 )
 add: Binary = define.binary(
     "AddV2(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, uint8, uint16, uint32, uint64, "
-    "int8, int16, int32, int64, complex64, complex128}; !commutative aggregate",
+    "int8, int16, int32, int64, complex64, complex128}; !commutative aggregate; !precision(infer)",
     gradient=lambda op, grad: reduce_to(op.inputs[0], op.inputs[1], grad, grad),
     default_name="Add",
     exports=("add", "math.add"),
@@ -64,7 +64,7 @@ div_no_nan: Binary = define.binary(
 )
 floor_div: Binary = define.binary(
     "FloorDiv(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, uint8, int8, uint16, int16, "
-    "int32, uint32, uint64, int64, complex64, complex128}",
+    "int32, uint32, uint64, int64, complex64, complex128}; !precision(infer)",
     gradient="none",
     exports=("floor_div", "math.floor_div"),
 )
@@ -74,10 +74,12 @@ mod_: Binary = define.binary(
     exports=("floor_mod", "floormod", "mod", "math.floor_mod", "math.floormod", "math.mod"),
 )
 greater: Binary = define.binary(
-    f"Greater(x: T, y: T) -> (z: bool); T: {REALS}", gradient="none", exports=("greater", "math.greater")
+    f"Greater(x: T, y: T) -> (z: bool); T: {REALS}; !precision(clear)",
+    gradient="none",
+    exports=("greater", "math.greater"),
 )
 greater_equal: Binary = define.binary(
-    f"GreaterEqual(x: T, y: T) -> (z: bool); T: {REALS}",
+    f"GreaterEqual(x: T, y: T) -> (z: bool); T: {REALS}; !precision(clear)",
     gradient="none",
     exports=("greater_equal", "math.greater_equal"),
 )
@@ -102,10 +104,12 @@ left_shift: Binary = define.binary(
     exports=("left_shift", "bitwise.left_shift", "math.left_shift"),
 )
 less: Binary = define.binary(
-    f"Less(x: T, y: T) -> (z: bool); T: {REALS}", gradient="none", exports=("less", "math.less")
+    f"Less(x: T, y: T) -> (z: bool); T: {REALS}; !precision(clear)", gradient="none", exports=("less", "math.less")
 )
 less_equal: Binary = define.binary(
-    f"LessEqual(x: T, y: T) -> (z: bool); T: {REALS}", gradient="none", exports=("less_equal", "math.less_equal")
+    f"LessEqual(x: T, y: T) -> (z: bool); T: {REALS}; !precision(clear)",
+    gradient="none",
+    exports=("less_equal", "math.less_equal"),
 )
 logical_and: Binary = define.binary(
     "LogicalAnd(x: bool, y: bool) -> (z: bool); !commutative",
@@ -117,12 +121,12 @@ logical_or: Binary = define.binary(
 )
 maximum: Binary = define.binary(
     "Maximum(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, int8, uint8, int16, uint16, "
-    "int32, uint32, int64, uint64}",
+    "int32, uint32, int64, uint64}; !precision(clear)",
     exports=("maximum", "math.maximum"),
 )
 minimum: Binary = define.binary(
     "Minimum(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, int8, uint8, int16, uint16, "
-    "int32, uint32, int64, uint64}",
+    "int32, uint32, int64, uint64}; !precision(clear)",
     exports=("minimum", "math.minimum"),
 )
 define.op(
@@ -130,7 +134,7 @@ define.op(
 )
 define.op(
     "Mul(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, "
-    "uint32, uint64, int64, complex64, complex128}; !commutative",
+    "uint32, uint64, int64, complex64, complex128}; !commutative; !precision(infer)",
     shape="broadcast",
 )
 multiply_no_nan: Binary = define.binary(
@@ -158,11 +162,11 @@ def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
 
 pow_: Binary = define.binary(
     "Pow(x: T, y: T) -> (z: T); T: type in {bfloat16, float, half, double, int8, int16, int32, int64, "
-    "complex64, complex128}"
+    "complex64, complex128}; !precision(deny)"
 )
 realdiv: Binary = define.binary(
     "RealDiv(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, uint8, int8, uint16, int16, "
-    "int32, uint32, uint64, int64, complex64, complex128}",
+    "int32, uint32, uint64, int64, complex64, complex128}; !precision(infer)",
     exports=("realdiv", "math.realdiv"),
 )
 right_shift: Binary = define.binary(
@@ -172,12 +176,12 @@ right_shift: Binary = define.binary(
 )
 squared_difference: Binary = define.binary(
     "SquaredDifference(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, int32, int64, "
-    "complex64, complex128}; !commutative",
+    "complex64, complex128}; !commutative; !precision(bfloat16: infer)",
     exports=("squared_difference", "math.squared_difference"),
 )
 subtract: Binary = define.binary(
     "Sub(x: T, y: T) -> (z: T); T: type in {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, "
-    "int64, complex64, complex128, uint32, uint64}",
+    "int64, complex64, complex128, uint32, uint64}; !precision(infer)",
     gradient=lambda op, grad: reduce_to(op.inputs[0], op.inputs[1], grad, -grad),
     exports=("sub", "subtract", "math.sub", "math.subtract"),
 )

@@ -34,7 +34,8 @@ define.op("DeleteSessionTensor(handle: string) -> (); !stateful", gradient="none
 
 
 @define.op(
-    "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions * T); num_partitions: int >= 1; T: type",
+    "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions * T); num_partitions: int >= 1; T: type; "
+    "!precision(clear)",
     exports=("dynamic_partition",),
 )
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
@@ -42,7 +43,8 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
 
 @define.op(
-    "DynamicStitch(indices: N * int32, data: N * T) -> (merged: T); N: int >= 1; T: type", exports=("dynamic_stitch",)
+    "DynamicStitch(indices: N * int32, data: N * T) -> (merged: T); N: int >= 1; T: type; !precision(clear)",
+    exports=("dynamic_stitch",),
 )
 def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
     """Put slices of `data` where `indices` say; of several for one place the last wins."""

@@ -13,7 +13,7 @@ from dtfctl.runtime.ops.operands import conj
 define = OpFamily("math")
 
 define.op(
-    "Abs(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64}",
+    "Abs(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64}; !precision(clear)",
     shape="unchanged",
     gradient=lambda op, grad: grad * sign(op.inputs[0]),
 )
@@ -101,8 +101,13 @@ define.op(
     gradient="none",
 )
 define.op("Cast(x: SrcT) -> (y: DstT); SrcT: type; DstT: type; Truncate: bool = false", shape="unchanged")
-ceil: Unary = define.unary(f"Ceil(x: T) -> (y: T); T: {FLOATS}", gradient="none", exports=("ceil", "math.ceil"))
-define.op(f"ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> (output: T); T: {NUMBERS}", shape="unchanged")
+ceil: Unary = define.unary(
+    f"Ceil(x: T) -> (y: T); T: {FLOATS}; !precision(clear)", gradient="none", exports=("ceil", "math.ceil")
+)
+define.op(
+    f"ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> (output: T); T: {NUMBERS}; !precision(clear)",
+    shape="unchanged",
+)
 define.op(
     f"ComplexAbs(x: T) -> (y: Tout); T: {COMPLEX} = complex64; Tout: type in {{float, double}} = float",
     shape="unchanged",
@@ -144,12 +149,12 @@ dawsn: Unary = define.unary(
 )
 digamma: Unary = define.unary(f"Digamma(x: T) -> (y: T); T: {FLOATS}", exports=("digamma", "math.digamma"))
 erf: Unary = define.unary(
-    f"Erf(x: T) -> (y: T); T: {FLOATS}",
+    f"Erf(x: T) -> (y: T); T: {FLOATS}; !precision(infer)",
     gradient=lambda op, grad: grad * number_like(2 / math.sqrt(math.pi), grad) * exp(-square(conj(op.inputs[0]))),
     exports=("erf", "math.erf"),
 )
 erfc: Unary = define.unary(
-    f"Erfc(x: T) -> (y: T); T: {FLOATS}",
+    f"Erfc(x: T) -> (y: T); T: {FLOATS}; !precision(infer)",
     gradient=lambda op, grad: grad * number_like(-2 / math.sqrt(math.pi), grad) * exp(-square(conj(op.inputs[0]))),
     exports=("erfc", "math.erfc"),
 )
@@ -159,7 +164,7 @@ erfinv: Unary = define.unary(
     exports=("erfinv", "math.erfinv"),
 )
 exp: Unary = define.unary(
-    f"Exp(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Exp(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(deny)",
     gradient=lambda op, grad: grad * conj(op.outputs[0]),
     exports=("exp", "math.exp"),
 )
@@ -167,7 +172,7 @@ expint: Unary = define.unary(
     f"Expint(x: T) -> (y: T); T: {FLOATS}", exports=("expint", "math.expint", "special.expint")
 )
 expm1: Unary = define.unary(
-    f"Expm1(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Expm1(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(deny)",
     gradient=lambda op, grad: grad * exp(conj(op.inputs[0])),
     exports=("expm1", "math.expm1"),
 )
@@ -183,7 +188,9 @@ fft3d: Unary = define.unary(
     f"FFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
     exports=("fft3d", "math.fft3d", "signal.fft3d", "spectral.fft3d"),
 )
-floor: Unary = define.unary(f"Floor(x: T) -> (y: T); T: {FLOATS}", gradient="none", exports=("floor", "math.floor"))
+floor: Unary = define.unary(
+    f"Floor(x: T) -> (y: T); T: {FLOATS}; !precision(clear)", gradient="none", exports=("floor", "math.floor")
+)
 fresnel_cos: Unary = define.unary(
     f"FresnelCos(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * cos(number_like(math.pi / 2, grad) * square(op.inputs[0])),
@@ -211,7 +218,8 @@ define.op(
     shape="unchanged",
 )
 define.op(
-    "Inv(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}",
+    "Inv(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
+    "complex128}; !precision(infer)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("ReciprocalGrad", y=op.outputs[0], dy=grad),
 )
@@ -222,15 +230,19 @@ invert: Unary = define.unary(
     exports=("invert", "bitwise.invert", "math.invert"),
 )
 is_finite: Unary = define.unary(
-    f"IsFinite(x: T) -> (y: bool); T: {FLOATS}",
+    f"IsFinite(x: T) -> (y: bool); T: {FLOATS}; !precision(clear)",
     gradient="none",
     exports=("is_finite", "debugging.is_finite", "math.is_finite"),
 )
 is_inf: Unary = define.unary(
-    f"IsInf(x: T) -> (y: bool); T: {FLOATS}", gradient="none", exports=("is_inf", "debugging.is_inf", "math.is_inf")
+    f"IsInf(x: T) -> (y: bool); T: {FLOATS}; !precision(clear)",
+    gradient="none",
+    exports=("is_inf", "debugging.is_inf", "math.is_inf"),
 )
 is_nan: Unary = define.unary(
-    f"IsNan(x: T) -> (y: bool); T: {FLOATS}", gradient="none", exports=("is_nan", "debugging.is_nan", "math.is_nan")
+    f"IsNan(x: T) -> (y: bool); T: {FLOATS}; !precision(clear)",
+    gradient="none",
+    exports=("is_nan", "debugging.is_nan", "math.is_nan"),
 )
 lgamma: Unary = define.unary(
     f"Lgamma(x: T) -> (y: T); T: {FLOATS}",
@@ -238,12 +250,12 @@ lgamma: Unary = define.unary(
     exports=("lgamma", "math.lgamma"),
 )
 log: Unary = define.unary(
-    f"Log(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Log(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(infer)",
     gradient=lambda op, grad: grad * reciprocal(conj(op.inputs[0])),
     exports=("log", "math.log"),
 )
 log1p: Unary = define.unary(
-    f"Log1p(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Log1p(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(infer)",
     gradient=lambda op, grad: grad * reciprocal(number_like(1, grad) + conj(op.inputs[0])),
     exports=("log1p", "math.log1p"),
 )
@@ -252,7 +264,8 @@ logical_not: Unary = define.unary(
 )
 ndtri: Unary = define.unary(f"Ndtri(x: T) -> (y: T); T: {FLOATS}", exports=("ndtri", "math.ndtri"))
 negative: Unary = define.unary(
-    "Neg(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}",
+    "Neg(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
+    "complex128}; !precision(clear)",
     gradient=lambda op, grad: -grad,
     exports=("neg", "negative", "math.neg", "math.negative"),
 )
@@ -267,7 +280,7 @@ define.op(
 )
 reciprocal: Unary = define.unary(
     "Reciprocal(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, "
-    "complex64, complex128}",
+    "complex64, complex128}; !precision(infer)",
     gradient=lambda op, grad: apply_op("ReciprocalGrad", y=op.outputs[0], dy=grad),
     exports=("reciprocal", "math.reciprocal"),
 )
@@ -275,25 +288,25 @@ define.op(f"ReciprocalGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="
 rint: Unary = define.unary(f"Rint(x: T) -> (y: T); T: {FLOATS}", gradient="none", exports=("rint", "math.rint"))
 define.op(
     "Round(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
-    "complex128}",
+    "complex128}; !precision(clear)",
     shape="unchanged",
     gradient="none",
 )
 rsqrt: Unary = define.unary(
-    f"Rsqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Rsqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(bfloat16: infer)",
     gradient=lambda op, grad: apply_op("RsqrtGrad", y=op.outputs[0], dy=grad),
     exports=("rsqrt", "math.rsqrt"),
 )
 define.op(f"RsqrtGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
 sigmoid: Unary = define.unary(
-    f"Sigmoid(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Sigmoid(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(infer)",
     gradient=lambda op, grad: apply_op("SigmoidGrad", y=conj(op.outputs[0]), dy=grad),
     exports=("sigmoid", "math.sigmoid", "nn.sigmoid"),
 )
-define.op(f"SigmoidGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+define.op(f"SigmoidGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}; !precision(infer)", shape="unchanged")
 sign: Unary = define.unary(
     "Sign(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
-    "complex128}",
+    "complex128}; !precision(clear)",
     exports=("sign", "math.sign"),
 )
 sin: Unary = define.unary(
@@ -310,14 +323,14 @@ spence: Unary = define.unary(
     f"Spence(x: T) -> (y: T); T: {FLOATS}", exports=("spence", "math.spence", "special.spence")
 )
 sqrt: Unary = define.unary(
-    f"Sqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Sqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(infer)",
     gradient=lambda op, grad: apply_op("SqrtGrad", y=op.outputs[0], dy=grad),
     exports=("sqrt", "math.sqrt"),
 )
 define.op(f"SqrtGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
 square: Unary = define.unary(
     "Square(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, uint8, "
-    "uint16, uint32, uint64, complex64, complex128}",
+    "uint16, uint32, uint64, complex64, complex128}; !precision(bfloat16: infer)",
     gradient=lambda op, grad: grad * (conj(op.inputs[0]) * number_like(2, grad)),
     exports=("square", "math.square"),
 )
@@ -327,8 +340,8 @@ tan: Unary = define.unary(
     exports=("tan", "math.tan"),
 )
 tanh: Unary = define.unary(
-    f"Tanh(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    f"Tanh(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(infer)",
     gradient=lambda op, grad: apply_op("TanhGrad", y=conj(op.outputs[0]), dy=grad),
     exports=("tanh", "math.tanh", "nn.tanh"),
 )
-define.op(f"TanhGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+define.op(f"TanhGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}; !precision(infer)", shape="unchanged")

@@ -214,7 +214,7 @@ define.op(
 define.op(
     "ResizeBilinear(images: T, size: int32) -> (resized_images: float); T: type in {int8, uint8, int16, "
     "uint16, int32, int64, bfloat16, half, float, double, bfloat16}; align_corners: bool = false; "
-    "half_pixel_centers: bool = false",
+    "half_pixel_centers: bool = false; !precision(bfloat16: clear)",
     gradient=lambda op, grad: [
         apply_op(
             "ResizeBilinearGrad",

@@ -199,7 +199,7 @@ def restore_v2(
 
 @define.op(
     "SaveV2(prefix: string, tensor_names: string, shape_and_slices: string, tensors: list(dtypes)) -> "
-    "(); dtypes: list(type) >= 1; !stateful",
+    "(); dtypes: list(type) >= 1; !stateful; !precision(deny)",
     exports=("save_v2", "io.save_v2"),
 )
 def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:

@@ -19,7 +19,7 @@ define.op(
 define.op(
     "AddN(inputs: N * T) -> (sum: T); N: int >= 1; T: type in {float, double, int32, uint8, int16, int8, "
     "complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, "
-    "uint64, variant}; !commutative aggregate",
+    "uint64, variant}; !commutative aggregate; !precision(infer)",
     shape="merged",
     gradient=lambda op, grad: [grad] * len(op.inputs),
 )
@@ -40,13 +40,13 @@ define.op(
     "ArgMax(input: T, dimension: Tidx) -> (output: output_type); T: type in {float, double, int32, uint8, "
     "int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, quint8, qint32, qint16, quint16, "
     "bool}; Tidx: type in {int16, int32, int64} = int32; output_type: type in {int16, uint16, int32, "
-    "int64} = int64",
+    "int64} = int64; !precision(clear)",
     gradient="none",
 )
 define.op(
     "ArgMin(input: T, dimension: Tidx) -> (output: output_type); T: type in {float, double, int32, uint8, "
     "int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, quint8, qint32, qint16, quint16, "
-    f"bool}}; Tidx: {INDEX} = int32; output_type: {INDEX} = int64",
+    f"bool}}; Tidx: {INDEX} = int32; output_type: {INDEX} = int64; !precision(clear)",
     gradient="none",
 )
 
@@ -73,7 +73,8 @@ define.op(
     gradient="none",
 )
 define.op(
-    "Equal(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true; !commutative", gradient="none"
+    "Equal(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true; !commutative; !precision(clear)",
+    gradient="none",
 )
 define.op(
     "HistogramFixedWidth(values: T, value_range: T, nbins: int32) -> (out: dtype); T: type in {int32, int64, "
@@ -82,7 +83,9 @@ define.op(
 )
 define.op(f"LinSpace(start: T, stop: T, num: Tidx) -> (output: T); T: {FLOATS}; Tidx: {INDEX} = int32", gradient="none")
 define.op(
-    "NotEqual(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true; !commutative", gradient="none"
+    "NotEqual(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true; !commutative; "
+    "!precision(clear)",
+    gradient="none",
 )
 define.op(
     "QuantizeDownAndShrinkRange(input: Tinput, input_min: float, input_max: float) -> (output: out_type, "

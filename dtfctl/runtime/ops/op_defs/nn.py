@@ -24,7 +24,7 @@ define.op(
 define.op(
     "AvgPool(value: T) -> (output: T); ksize: list(int) >= 4; strides: list(int) >= 4; padding: string "
     'in {"SAME", "VALID"}; data_format: string in {"NHWC", "NCHW"} = "NHWC"; T: type in {half, bfloat16, '
-    "float, double}",
+    "float, double}; !precision(infer)",
     gradient=lambda op, grad: apply_op(
         "AvgPoolGrad", orig_input_shape=static_shape(op.inputs[0]), grad=grad, **attrs_of(op, *_POOL)
     ),
@@ -32,7 +32,7 @@ define.op(
 define.op(
     "AvgPool3D(input: T) -> (output: T); ksize: list(int) >= 5; strides: list(int) >= 5; padding: string "
     'in {"SAME", "VALID"}; data_format: string in {"NDHWC", "NCDHW"} = "NDHWC"; T: type in {half, '
-    "bfloat16, float, double}",
+    "bfloat16, float, double}; !precision(infer)",
     gradient=lambda op, grad: apply_op(
         "AvgPool3DGrad", orig_input_shape=static_shape(op.inputs[0]), grad=grad, **attrs_of(op, *_POOL)
     ),
@@ -40,13 +40,13 @@ define.op(
 define.op(
     "AvgPool3DGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 5; strides: "
     'list(int) >= 5; padding: string in {"SAME", "VALID"}; data_format: string in {"NDHWC", "NCDHW"} = '
-    '"NDHWC"; T: type in {half, bfloat16, float, double}',
+    '"NDHWC"; T: type in {half, bfloat16, float, double}; !precision(infer)',
     gradient=lambda op, grad: [None, apply_op("AvgPool3D", input=grad, **attrs_of(op, *_POOL))],
 )
 define.op(
     "AvgPoolGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 4; strides: "
     'list(int) >= 4; padding: string in {"SAME", "VALID"}; data_format: string in {"NHWC", "NCHW"} = '
-    '"NHWC"; T: type in {half, bfloat16, float, double}',
+    '"NHWC"; T: type in {half, bfloat16, float, double}; !precision(infer)',
     gradient=lambda op, grad: [None, apply_op("AvgPool", value=grad, **attrs_of(op, *_POOL))],
 )
 define.op(
@@ -55,7 +55,8 @@ define.op(
     shape=lambda op: [op.inputs[0].shape.with_rank(4)],
 )
 define.op(
-    f'BiasAdd(value: T, bias: T) -> (output: T); T: {NUMBERS}; data_format: string in {{"NHWC", "NCHW"}} = "NHWC"',
+    f'BiasAdd(value: T, bias: T) -> (output: T); T: {NUMBERS}; data_format: string in {{"NHWC", "NCHW"}} = "NHWC"; '
+    "!precision(infer)",
     gradient=lambda op, grad: (grad, apply_op("BiasAddGrad", out_backprop=grad, data_format=op.attr("data_format"))),
 )
 define.op(
@@ -88,13 +89,13 @@ define.op(
 define.op(
     "Conv3DBackpropFilter(input: T, filter: T, out_backprop: T) -> (output: T); T: type in {half, float, "
     'double}; strides: list(int) >= 5; padding: string in {"SAME", "VALID"}; dilations: list(int) = [1, 1, 1, '
-    "1, 1]",
+    "1, 1]; !precision(float16: allow)",
     shape=lambda op: [op.inputs[1].shape],
 )
 define.op(
     "Conv3DBackpropInput(input: T, filter: T, out_backprop: T) -> (output: T); T: type in {half, float, "
     'double}; strides: list(int) >= 5; padding: string in {"SAME", "VALID"}; dilations: list(int) = [1, 1, 1, '
-    "1, 1]",
+    "1, 1]; !precision(float16: allow)",
     shape="unchanged",
 )
 define.op(
@@ -131,7 +132,7 @@ define.op(
 
 
 @define.op(
-    f"Elu(features: T) -> (activations: T); T: {HALF_FIRST}",
+    f"Elu(features: T) -> (activations: T); T: {HALF_FIRST}; !precision(infer)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("EluGrad", gradients=grad, outputs=op.outputs[0]),
     exports=("nn.elu",),
@@ -140,7 +141,7 @@ def elu(features: Any, name: str | None = None) -> Tensor:
     """Compute x where positive, else exp(x) - 1."""
 
 
-define.op(f"EluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
+define.op(f"EluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}; !precision(infer)", shape="merged")
 define.op(
     "FractionalAvgPool(value: T) -> (output: T, row_pooling_sequence: int64, col_pooling_sequence: "
     "int64); pooling_ratio: list(float) >= 4; pseudo_random: bool = false; overlapping: bool = false; "
@@ -181,7 +182,8 @@ define.op(
     gradient="none",
 )
 define.op(
-    "GRUBlockCell(x: T, h_prev: T, w_ru: T, w_c: T, b_ru: T, b_c: T) -> (r: T, u: T, c: T, h: T); T: type in {float}",
+    "GRUBlockCell(x: T, h_prev: T, w_ru: T, w_c: T, b_ru: T, b_c: T) -> (r: T, u: T, c: T, h: T); T: type in {float}; "
+    "!precision(float16: allow)",
     shape=lambda op: [op.inputs[1].shape] * 4,
 )
 define.op(
@@ -197,7 +199,7 @@ define.op(
 
 
 @define.op(
-    f"L2Loss(t: T) -> (output: T); T: {HALF_FIRST}",
+    f"L2Loss(t: T) -> (output: T); T: {HALF_FIRST}; !precision(deny)",
     shape=[()],
     gradient=lambda op, grad: mul(op.inputs[0], grad),
     exports=("nn.l2_loss",),
@@ -238,21 +240,22 @@ define.op(
 define.op(
     "LSTMBlockCell(x: T, cs_prev: T, h_prev: T, w: T, wci: T, wcf: T, wco: T, b: T) -> (i: T, cs: T, f: T, "
     "o: T, ci: T, co: T, h: T); forget_bias: float = 1.0; cell_clip: float = 3.0; use_peephole: bool = false; "
-    "T: type in {half, float}",
+    "T: type in {half, float}; !precision(float16: allow)",
     shape=lambda op: [op.inputs[1].shape] * 7,
 )
 define.op(
-    f"LeakyRelu(features: T) -> (activations: T); alpha: float = 0.20000000298023224; T: {HALF_FIRST} = float",
+    f"LeakyRelu(features: T) -> (activations: T); alpha: float = 0.20000000298023224; T: {HALF_FIRST} = float; "
+    "!precision(infer)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("LeakyReluGrad", gradients=grad, features=op.inputs[0], alpha=op.attr("alpha")),
 )
 define.op(
     "LeakyReluGrad(gradients: T, features: T) -> (backprops: T); alpha: float = 0.20000000298023224; "
-    f"T: {HALF_FIRST} = float",
+    f"T: {HALF_FIRST} = float; !precision(infer)",
     shape="merged",
 )
 define.op(
-    f"LogSoftmax(logits: T) -> (logsoftmax: T); T: {HALF_FIRST}",
+    f"LogSoftmax(logits: T) -> (logsoftmax: T); T: {HALF_FIRST}; !precision(infer)",
     shape=lambda op: [op.inputs[0].shape.with_rank_at_least(1)],
     gradient=lambda op, grad: sub(grad, mul(sum_over(grad, [-1], True), apply_op("Exp", x=op.outputs[0]))),
 )
@@ -260,7 +263,7 @@ define.op(
     "MaxPool(input: T) -> (output: T); T: type in {half, bfloat16, float, double, int32, int64, uint8, "
     "int16, int8, uint16, qint8} = float; ksize: list(int) >= 4; strides: list(int) >= 4; padding: "
     'string in {"SAME", "VALID", "EXPLICIT"}; explicit_paddings: list(int) = []; data_format: string in '
-    '{"NHWC", "NCHW", "NCHW_VECT_C"} = "NHWC"',
+    '{"NHWC", "NCHW", "NCHW_VECT_C"} = "NHWC"; !precision(clear)',
     gradient=lambda op, grad: apply_op(
         "MaxPoolGrad", orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **attrs_of(op, *_POOL)
     ),
@@ -268,7 +271,7 @@ define.op(
 define.op(
     "MaxPool3D(input: T) -> (output: T); ksize: list(int) >= 5; strides: list(int) >= 5; padding: string "
     'in {"SAME", "VALID"}; data_format: string in {"NDHWC", "NCDHW"} = "NDHWC"; T: type in {half, '
-    "bfloat16, float}",
+    "bfloat16, float}; !precision(clear)",
     gradient=lambda op, grad: apply_op(
         "MaxPool3DGrad", orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **attrs_of(op, *_POOL)
     ),
@@ -277,30 +280,32 @@ define.op(
     "MaxPool3DGrad(orig_input: TInput, orig_output: TInput, grad: T) -> (output: T); ksize: list(int) >= 5; "
     'strides: list(int) >= 5; padding: string in {"SAME", "VALID"}; data_format: string in {"NDHWC", '
     '"NCDHW"} = "NDHWC"; T: type in {half, bfloat16, float} = float; TInput: type in {half, bfloat16, '
-    "float} = float",
+    "float} = float; !precision(clear)",
     shape="unchanged",
 )
 define.op(
     "MaxPool3DGradGrad(orig_input: T, orig_output: T, grad: T) -> (output: T); ksize: list(int) >= 5; "
     'strides: list(int) >= 5; padding: string in {"SAME", "VALID"}; data_format: string in {"NDHWC", '
-    f'"NCDHW"}} = "NDHWC"; T: {REALS}',
+    f'"NCDHW"}} = "NDHWC"; T: {REALS}; !precision(clear)',
     shape=lambda op: [op.inputs[1].shape],
 )
 define.op(
     "MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> (output: T); ksize: list(int) >= 4; "
     'strides: list(int) >= 4; padding: string in {"SAME", "VALID", "EXPLICIT"}; '
-    f'explicit_paddings: list(int) = []; data_format: string in {{"NHWC", "NCHW"}} = "NHWC"; T: {REALS} = float',
+    f'explicit_paddings: list(int) = []; data_format: string in {{"NHWC", "NCHW"}} = "NHWC"; T: {REALS} = float; '
+    "!precision(clear)",
     shape="unchanged",
 )
 define.op(
     "MaxPoolGradGrad(orig_input: T, orig_output: T, grad: T) -> (output: T); ksize: list(int) >= 4; "
     'strides: list(int) >= 4; padding: string in {"SAME", "VALID"}; data_format: string in {"NHWC", '
-    f'"NCHW"}} = "NHWC"; T: {REALS}',
+    f'"NCHW"}} = "NHWC"; T: {REALS}; !precision(clear)',
     shape=lambda op: [op.inputs[1].shape],
 )
 define.op(
     "MaxPoolGradGradV2(orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32) -> (output: T); "
-    f'padding: string in {{"SAME", "VALID"}}; data_format: string in {{"NHWC", "NCHW"}} = "NHWC"; T: {REALS}',
+    f'padding: string in {{"SAME", "VALID"}}; data_format: string in {{"NHWC", "NCHW"}} = "NHWC"; T: {REALS}; '
+    "!precision(clear)",
     shape=lambda op: [op.inputs[1].shape],
 )
 define.op(
@@ -312,7 +317,7 @@ define.op(
 define.op(
     "MaxPoolGradV2(orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32) -> (output: T); "
     'padding: string in {"SAME", "VALID"}; data_format: string in {"NHWC", "NCHW"} = "NHWC"; '
-    f"T: {REALS} = float",
+    f"T: {REALS} = float; !precision(clear)",
     shape="unchanged",
 )
 define.op(
@@ -347,7 +352,7 @@ def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = No
 
 @define.op(
     "Relu(features: T) -> (activations: T); T: type in {float, double, int32, uint8, int16, int8, int64, "
-    "bfloat16, uint16, half, uint32, uint64, qint8}",
+    "bfloat16, uint16, half, uint32, uint64, qint8}; !precision(clear)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("ReluGrad", gradients=grad, features=op.outputs[0]),
     exports=("nn.relu",),
@@ -357,7 +362,7 @@ def relu(features: Any, name: str | None = None) -> Tensor:
 
 
 @define.op(
-    f"Relu6(features: T) -> (activations: T); T: {REALS}",
+    f"Relu6(features: T) -> (activations: T); T: {REALS}; !precision(clear)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("Relu6Grad", gradients=grad, features=op.outputs[0]),
     exports=("nn.relu6",),
@@ -367,19 +372,19 @@ def relu6(features: Any, name: str | None = None) -> Tensor:
 
 
 define.op(
-    f"Relu6Grad(gradients: T, features: T) -> (backprops: T); T: {REALS}",
+    f"Relu6Grad(gradients: T, features: T) -> (backprops: T); T: {REALS}; !precision(clear)",
     shape="merged",
     gradient=lambda op, grad: (apply_op("Relu6Grad", gradients=grad, features=op.inputs[1]), zeros_like(op.inputs[1])),
 )
 define.op(
-    f"ReluGrad(gradients: T, features: T) -> (backprops: T); T: {REALS}",
+    f"ReluGrad(gradients: T, features: T) -> (backprops: T); T: {REALS}; !precision(clear)",
     shape="merged",
     gradient=lambda op, grad: (apply_op("ReluGrad", gradients=grad, features=op.inputs[1]), zeros_like(op.inputs[1])),
 )
 
 
 @define.op(
-    f"Selu(features: T) -> (activations: T); T: {HALF_FIRST}",
+    f"Selu(features: T) -> (activations: T); T: {HALF_FIRST}; !precision(infer)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("SeluGrad", gradients=grad, outputs=op.outputs[0]),
     exports=("nn.selu",),
@@ -388,14 +393,15 @@ def selu(features: Any, name: str | None = None) -> Tensor:
     """Apply the scaled exponential linear unit, which keeps activations normalized."""
 
 
-define.op(f"SeluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
+define.op(f"SeluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}; !precision(infer)", shape="merged")
 define.op(
-    f"Softmax(logits: T) -> (softmax: T); T: {HALF_FIRST}", shape=lambda op: [op.inputs[0].shape.with_rank_at_least(1)]
+    f"Softmax(logits: T) -> (softmax: T); T: {HALF_FIRST}; !precision(infer)",
+    shape=lambda op: [op.inputs[0].shape.with_rank_at_least(1)],
 )
 
 
 @define.op(
-    f"Softplus(features: T) -> (activations: T); T: {HALF_FIRST}",
+    f"Softplus(features: T) -> (activations: T); T: {HALF_FIRST}; !precision(infer)",
     shape="unchanged",
     gradient=lambda op, grad: mul(grad, apply_op("Sigmoid", x=op.inputs[0])),
     exports=("math.softplus", "nn.softplus"),
@@ -404,11 +410,13 @@ def softplus(features: Any, name: str | None = None) -> Tensor:
     """Compute log(1 + exp(x))."""
 
 
-define.op(f"SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
+define.op(
+    f"SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_FIRST}; !precision(infer)", shape="merged"
+)
 
 
 @define.op(
-    f"Softsign(features: T) -> (activations: T); T: {HALF_FIRST}",
+    f"Softsign(features: T) -> (activations: T); T: {HALF_FIRST}; !precision(infer)",
     shape="unchanged",
     gradient=lambda op, grad: apply_op("SoftsignGrad", gradients=grad, features=op.inputs[0]),
     exports=("math.softsign", "nn.softsign"),
@@ -417,4 +425,6 @@ def softsign(features: Any, name: str | None = None) -> Tensor:
     """Compute x / (1 + |x|)."""
 
 
-define.op(f"SoftsignGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
+define.op(
+    f"SoftsignGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_FIRST}; !precision(infer)", shape="merged"
+)
