@@ -74,7 +74,7 @@ class Connection:
         self.is_spoilt = True
         out: list[bytes | memoryview] = []
         write = self._writer.write
-        if self._memory.has_released:
+        if self._memory.released:
             write(Message(Kind.RELEASE, 0, "", b"".join(map(_OFFSET.pack, self._memory.take_released()))), out)
         for message in messages:
             write(message, out, self._share(message.value) if message.kind is Kind.TENSOR else None)

@@ -85,14 +85,15 @@ class LocalSteps:
             raise UnavailableError(f"The master at {self._address} cannot be reached: {reasons.problem(e)}") from None
         except OpError:
             if runner is not None:
-                self._put_back(runner)
+                self._put_back(runner, runner.is_spoilt)
             raise
         except BaseException:
             # Interrupted: closing is what tells the tasks to give the step up.
             if runner is not None:
                 runner.close()
             raise
-        self._put_back(runner)
+        # All was sent as a whole.
+        self._put_back(runner, is_spoilt=False)
         return fetched
 
     def _new_runner(self) -> StepRunner:
@@ -100,9 +101,9 @@ class LocalSteps:
             raise UnavailableError(f"The session with the master at {self._address} is closed")
         return StepRunner(self._session, self._ask)
 
-    def _put_back(self, runner: StepRunner) -> None:
+    def _put_back(self, runner: StepRunner, is_spoilt: bool) -> None:
         with self._lock:
-            if not self._closed and not runner.is_spoilt:
+            if not self._closed and not is_spoilt:
                 self._idle.append(runner)
                 return
         runner.close()

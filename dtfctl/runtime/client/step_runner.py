@@ -142,8 +142,8 @@ class StepRunner:
         # For how many ticks nothing has been heard of a task.
         self._silent: dict[Connection, int] = {}
         self._by_fd: dict[int, Connection] = {}
+        # The master's too, once a plan has told which task that is.
         self._by_task: dict[str, Connection] = {}
-        # The master's task, once a plan has told it.
         self._master_task = ""
         self._epoll = select.epoll()
         try:
@@ -278,19 +278,26 @@ class StepRunner:
         for fd, _ in self._epoll.poll(0):
             if fd in by_fd:
                 self._receive(by_fd[fd])
-        self._master_task = plan.master
+        if self._master_task != plan.master:
+            self._master_task = plan.master
+            by_task[plan.master] = self.master
         for task in plan.parts:
-            if task not in by_task and task != plan.master:
+            if task not in by_task:
                 self._connect(task)
         self._id = self._random.getrandbits(_STEP_BITS) or 1
         coordinator = self._coordinator = Coordinator(plan.order)
         try:
-            task = self._obey(coordinator.begin())
-            while task:
+            told = coordinator.begin()
+            while told:
+                do, task = told[0]
+                if do is not Do.RUN:
+                    task = self._obey(told)
+                    if not task:
+                        break
                 if not self._start(plan.parts[task], values):
                     gone = UnavailableError(f"{task} {reasons.CLOSED}")
                     self._obey(coordinator.lost(task, located(task, gone), time.monotonic()))
-                task = self._obey(coordinator.started(task))
+                told = coordinator.started(task)
             self._wait(coordinator)
             error = coordinator.error
             if error is not None:
@@ -312,12 +319,9 @@ class StepRunner:
                 results[i] = as_host(value)
         return results
 
-    def _connection(self, task: str) -> Connection | None:
-        return self.master if task == self._master_task else self._by_task.get(task)
-
     def _start(self, part: Part, values: Sequence[Any]) -> bool:
         """Start a part; False where the task turns out to be gone."""
-        connection, step = self._connection(part.task), self._id
+        connection, step = self._by_task.get(part.task), self._id
         if connection is None:
             return False
         messages = []
@@ -353,8 +357,9 @@ class StepRunner:
         look, poll, clock = self._patience.look, self._epoll.poll, time.monotonic
         next_tick = 0.0
         while not coordinator.is_finished:
-            ends_by = coordinator.ends_by
-            wait_s = TICK_S if ends_by is None else min(max(ends_by - clock(), 0.0), TICK_S)
+            wait_s = TICK_S
+            if coordinator.is_ending and coordinator.ends_by is not None:
+                wait_s = min(max(coordinator.ends_by - clock(), 0.0), TICK_S)
             for fd, _ in look(poll) or poll(wait_s):
                 if fd in by_fd:
                     self._receive(by_fd[fd])
@@ -371,7 +376,7 @@ class StepRunner:
     def _tick(self, coordinator: Coordinator) -> None:
         """Give up those that have been silent for too long. Counted, as a client that was held up has not listened."""
         for task in coordinator.pending:
-            connection = self._connection(task)
+            connection = self._by_task.get(task)
             if connection is None:
                 continue
             ticks = self._silent[connection] = self._silent.get(connection, 0) + 1
@@ -381,7 +386,7 @@ class StepRunner:
                 self._lose(connection, UnavailableError(f"{task} {reasons.silent(SILENT_S)} in a step"))
 
     def _tell(self, task: str, kind: Kind) -> None:
-        connection = self._connection(task)
+        connection = self._by_task.get(task)
         if connection is None:
             return
         try:
@@ -411,7 +416,7 @@ class StepRunner:
         if kind is Kind.LOST:
             lost = worker_pb2.LostTask.FromString(frame.payload)
             found = self._by_task.get(lost.task)
-            if found is not None and found.incarnation == lost.incarnation:
+            if found is not None and found is not self.master and found.incarnation == lost.incarnation:
                 self._lose(found, error_from_code(lost.code, lost.message))
         elif frame.step != self._id:
             # Of a step that was given up.
@@ -434,7 +439,9 @@ class StepRunner:
         task = connection.task or self._master_task
         error = error_of(task, worker_pb2.StepReport.FromString(payload)) if payload else None
         if error is None:
-            self._obey(coordinator.done(task, self._values.get(connection)))
+            told = coordinator.done(task, self._values.get(connection))
+            if told:
+                self._obey(told)
         else:
             self._obey(coordinator.failed(task, error, time.monotonic()))
 

@@ -25,6 +25,8 @@ class LinkMemory:
     Attributes:
         loans: what the peer may look at here; None where nothing is lent over the link.
         mapping: what the peer lends; None where it lends nothing.
+        released: where things were in the peer's arena that it is to be told are not held here any more; to be looked
+            at only, with each frame that is sent.
 
     Args:
         arena: what is lent lies there.
@@ -42,23 +44,18 @@ class LinkMemory:
         name: int = 0,
     ) -> None:
         # Noted in the middle of anything else: to be told with the next frames, or the next tick.
-        self._released: deque[int] = deque()
+        self.released: deque[int] = deque()
         self.loans = None if arena is None else Loans(arena)
-        self.mapping = None if mapping_of is None else Mapping(*mapping_of, self._released.append)
+        self.mapping = None if mapping_of is None else Mapping(*mapping_of, self.released.append)
         self._borrower = borrower
         self._remains = remains
         self._name = name
         if remains is not None:
             remains.begun(name)
 
-    @property
-    def has_released(self) -> bool:
-        """Tell whether there is something that the peer is to be told is not held here any more."""
-        return bool(self._released)
-
     def take_released(self) -> list[int]:
         """Take where things were in the peer's arena of which nobody here holds an array any more."""
-        return [self._released.popleft() for _ in range(len(self._released))]
+        return [self.released.popleft() for _ in range(len(self.released))]
 
     def take_back(self, offsets: Iterable[int]) -> None:
         """Take back what the peer looks at no more.

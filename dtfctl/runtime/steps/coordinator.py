@@ -82,6 +82,7 @@ class Coordinator:
     __slots__ = (
         "_begun",
         "_derived",
+        "_heard",
         "_keeps",
         "_log",
         "_parts",
@@ -89,9 +90,7 @@ class Coordinator:
         "_quiet",
         "_real",
         "_reason",
-        "_started",
         "_to_end",
-        "_unheard",
         "_until",
         "is_ending",
         "is_finished",
@@ -104,10 +103,8 @@ class Coordinator:
         self.is_finished = False
         self._parts = parts
         self._keeps = keeps
-        self._begun = 0
-        # Told to be run, and not heard of whether it was.
-        self._unheard = ""
-        self._started: list[str] = []
+        # How many parts were told to be run, and of how many it was heard that they were: at most one fewer.
+        self._begun = self._heard = 0
         self._pending: set[str] = set()
         self._quiet: set[str] = set()
         # Parts that were told to end.
@@ -128,8 +125,7 @@ class Coordinator:
     def started(self, part: str) -> Instructions:
         """Note that a RUN was done, or tried: the part may have been started."""
         self._log.append(("ran", part))
-        self._started.append(part)
-        self._unheard = ""
+        self._heard = self._begun
         if self.is_ending:
             return (self._told(part),) if part in self._pending else self._end_if_over()
         if self._derived is not None and part in self._parts.quiet and part in self._pending | self._quiet:
@@ -186,9 +182,7 @@ class Coordinator:
         self._reason = self._reason or reason
         self._log.append(("abandoned", ""))
         self.is_ending = True
-        if self._unheard:
-            self._started.append(self._unheard)
-            self._unheard = ""
+        self._heard = self._begun
         self._pending.clear()
         return self._end_if_over()
 
@@ -196,7 +190,7 @@ class Coordinator:
         """Note what time it is: parts that were to end and have not in time are waited for no longer."""
         if not self.is_ending or self.is_finished or now < self._until:
             return _NOTHING
-        for part in sorted(self._pending & set(self._started)):
+        for part in sorted(self._pending.intersection(self._started())):
             self._pending.discard(part)
             self._log.append(("given up", part))
             late = UnavailableError(f"{part} did not end its part in time after cancelling", derived=True)
@@ -213,7 +207,7 @@ class Coordinator:
     @property
     def pending(self) -> frozenset[str]:
         """Parts that were started and whose end is waited for."""
-        return frozenset(self._pending.intersection(self._started))
+        return frozenset(self._pending.intersection(self._started()))
 
     @property
     def error(self) -> OpError | None:
@@ -237,12 +231,15 @@ class Coordinator:
 
     # ------------------------------------------------------------------------------------------------------------------
 
+    def _started(self) -> tuple[str, ...]:
+        return self._parts.names[: self._heard]
+
     def _next(self) -> Instructions:
         index = self._begun
         if self.is_ending or index == len(self._parts.names):
             return self._end_if_over()
         self._begun = index + 1
-        self._unheard = part = self._parts.names[index]
+        part = self._parts.names[index]
         (self._quiet if part in self._parts.quiet else self._pending).add(part)
         return self._parts.runs[index]
 
@@ -252,14 +249,14 @@ class Coordinator:
             return self._end_if_over()
         self.is_ending = True
         self._until = now + grace_s(why)
-        told = [self._told(part) for part in self._started if part in self._pending and part not in self._to_end]
+        told = [self._told(part) for part in self._started() if part in self._pending and part not in self._to_end]
         return (*told, *self._cancel_quiet(), *self._end_if_over())
 
     def _cancel_quiet(self) -> Instructions:
         """Tell those to end that say nothing otherwise: told, they do. One not heard of is told when it was started."""
         if not self._quiet:
             return _NOTHING
-        told = tuple(self._told(part) for part in self._started if part in self._quiet)
+        told = tuple(self._told(part) for part in self._started() if part in self._quiet)
         self._pending |= self._quiet
         self._quiet.clear()
         return told
@@ -270,17 +267,17 @@ class Coordinator:
         return Instruction(Do.CANCEL, part)
 
     def _end_if_over(self) -> Instructions:
-        if self.is_finished or self._pending or self._unheard:
+        if self.is_finished or self._pending or self._heard != self._begun:
             return _NOTHING
         if not self.is_ending and self._begun < len(self._parts.names):
             return _NOTHING
         self.is_finished = True
         self._quiet.clear()
-        if self.error is None and not self._keeps:
+        if self._real is self._reason is self._derived is None and not self._keeps:
             return _JUST_FINISHED
-        for part in self._started:
+        for part in self._started():
             self._log.append(("to forget it", part))
-        return (*(Instruction(Do.CLEANUP, part) for part in self._started), _FINISHED)
+        return (*(Instruction(Do.CLEANUP, part) for part in self._started()), _FINISHED)
 
 
 def first_error(errors: Iterable[OpError]) -> OpError | None:

@@ -109,7 +109,7 @@ class Peer:
             self.here.returned(name)
 
     def deliver(self) -> None:
-        has_released = self.there.has_released
+        has_released = bool(self.there.released)
         released = self.there.take_released()
         assert has_released or not released
         self.here.take_back(released)

@@ -155,7 +155,7 @@ class SocketLink:
 
     def _put(self, out: list[bytes | memoryview]) -> OpError | None:
         """Write what the socket takes and keep the rest; with the lock held. Why the link is broken, or None."""
-        if self.memory.has_released:
+        if self.memory.released:
             self._add_released(out)
         if self._backlog:
             self._backlog.extend(map(memoryview, out))
@@ -285,7 +285,7 @@ class SocketLink:
                 self._ping()
         elif is_silent:
             self.fail(UnavailableError(f"{self.peer_task} {reasons.silent(SILENT_S)}"))
-        elif self._pings.is_due(now) or self.memory.has_released:
+        elif self._pings.is_due(now) or self.memory.released:
             self._ping()
         for name in self.memory.take_idle():
             # If it fails the link does: then what was lent stays until this process ends.
