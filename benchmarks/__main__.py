@@ -59,7 +59,13 @@ def main() -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only this one; a prefix will do")
-    parser.add_argument("--hosts", action="store_true", help="between three hosts in networks of their own; needs root")
+    parser.add_argument(
+        "--hosts",
+        nargs="?",
+        const=True,
+        metavar="FILE",
+        help="between three hosts: those of a spec, else made here with networks of their own, which needs root",
+    )
     parser.add_argument("--zoo", action="store_true", help="training steps of many kinds of models instead")
     parser.add_argument("--quick", action="store_true", help="fewer cases, shorter rounds; under 3 minutes")
     parser.add_argument("--full", action="store_true", help="also what needs much memory or time")
@@ -88,7 +94,10 @@ def _chosen(cases: list[Case], options: argparse.Namespace) -> list[Case]:
         # Named cases run whole, whatever they cost.
         return [c for c in cases if c.name in wanted]
     if options.quick:
-        return [c for c in cases if c.quick and not c.full and not (options.hosts and host_cases.link_of(c.name))]
+        return [c for c in cases if c.quick and not c.full and not c.link]
+    if isinstance(options.hosts, str):
+        # Nobody shapes the links of hosts that others use.
+        cases = [c for c in cases if not c.link]
     replaced = {c.name for c in cases if c.name.endswith("-64MB")}
     return [c for c in cases if (options.full or not c.full) and c.name not in replaced]
 
@@ -118,11 +127,12 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
     rows: list[Row] = []
     stack = ExitStack()
     try:
-        lab = None
+        hosts = None
         if options.hosts:
-            lab, host_sides, bench.tensorflow = stack.enter_context(three_hosts(tensorflow, say))
+            file = Path(options.hosts) if isinstance(options.hosts, str) else None
+            hosts, host_sides, bench.tensorflow = stack.enter_context(three_hosts(tensorflow, say, file))
             bench.sides = dict(zip(("", PLAIN), host_sides, strict=True))
-            bench.limits = limits = link_limits(lab, limits)
+            bench.limits = limits = link_limits(hosts, limits)
             say(f"the link: {limits.tcp_bytes_s / 1e9:.2f} GB/s, {limits.tcp_round_trip_s * 1e6:.0f} us")
         bench.prepare(chosen)
         # Installing peers, once, does not count.
@@ -133,14 +143,15 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
                     machine.sides[side.name] = side.driver().ask({"do": "info"})
                 except ChildError as e:
                     say(str(e))
-        link = ""
+        link, shaped = "", stack.enter_context(ExitStack())
         for number, case in enumerate(chosen, 1):
-            if lab is not None and host_cases.link_of(case.name) != link:
-                link = host_cases.link_of(case.name)
-                for host in lab.names:
-                    lab.slow(host, link)
-                bench.limits = link_limits(lab, limits)
-                say(f"links of {link} (tbf), {bench.limits.tcp_bytes_s / 1e6:.1f} MB/s")
+            if hosts is not None and case.link != link:
+                link = case.link
+                shaped.close()
+                if link:
+                    hosts.shaped(host_cases.LINKS[link], shaped)
+                bench.limits = link_limits(hosts, limits)
+                say(f"links of {host_cases.LINKS.get(link, 'no shape')}: {bench.limits.tcp_bytes_s / 1e6:.1f} MB/s")
             say(f"{number}/{len(chosen)} {case.name}: {case.what}")
             for row in bench.run(case):
                 rows.append(row)

@@ -25,7 +25,7 @@ class CustomCase:
 
     Attributes:
         peers: those of `benchmarks.peers` it compares with; installed before its time counts.
-        quick, full, most_s: as StepCase's.
+        quick, full, most_s, link: as StepCase's.
     """
 
     name: str
@@ -35,6 +35,7 @@ class CustomCase:
     quick: bool = True
     full: bool = False
     most_s: float = 90.0
+    link: str = ""
 
 
 Case = StepCase | CustomCase

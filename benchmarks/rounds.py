@@ -57,6 +57,7 @@ class StepCase:
         most_s: how long all of it may take.
         checked: whether both sides' values are compared.
         busy: processes that want a core each while it is measured.
+        link: what links between hosts are shaped to; empty for as they are.
     """
 
     name: str
@@ -78,6 +79,7 @@ class StepCase:
     most_s: float = 90.0
     checked: bool = True
     busy: int = 0
+    link: str = ""
 
 
 class Runner:

@@ -8,18 +8,22 @@ from dataclasses import replace
 from benchmarks.bench import Bench, Case, CustomCase
 from benchmarks.cases.models import mlp
 from benchmarks.cases.steps import MB, size_text
-from benchmarks.hosts import ENCRYPTED, PLAIN, HostSide, gloo
+from benchmarks.hosts import ENCRYPTED, PLAIN, HostSide, Shape, gloo
 from benchmarks.limits import Limits
 from benchmarks.peers import Missing
-from benchmarks.processes import ChildError
-from benchmarks.results import Row, judge, timing
+from benchmarks.processes import ChildError, Side
+from benchmarks.results import Row, judge, same_values, timing
 from benchmarks.rounds import Runner, StepCase
 
 JOBS = {"ps": 1, "worker": 2}
 BUSY = 2
 """Processes that want a core each, in the rows beside others."""
-LINKS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
-"""Rates that links can be shaped to, with what they are called in the table."""
+LINKS = {
+    f"{rate}-{delay}ms": Shape(bits_s, delay / 1e3)
+    for rate, bits_s in (("1gbit", 1e9), ("100mbit", 1e8))
+    for delay in (1, 20)
+}
+"""What links are shaped to, by how cases name it."""
 
 
 def _trips(limits: Limits, count: float, moved: float = 0.0) -> float:
@@ -145,6 +149,66 @@ def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
             runner.end()
 
 
+PARTS = {"compute": "its computing alone", "transfer": "its transfers alone", "together": "both"}
+
+
+def _parts(bench: Bench, model: str, batch: int, what: str) -> Iterator[Row]:
+    """Time a step over the ps and its two parts, all in the same rounds; the limit of the whole is the longer part."""
+    sides = [side for kind, side in bench.sides.items() if kind in ("", PLAIN)]
+    peer = bench.tensorflow
+    if isinstance(peer, Side):
+        sides.append(peer)
+    cases = {
+        part: StepCase(
+            f"hosts-parts-{model}",
+            f"{what}: {words}",
+            "apart",
+            {"model": model, "batch": batch, "part": part},
+            JOBS,
+        )
+        for part, words in PARTS.items()
+    }
+    runners: dict[tuple[str, str], Runner] = {}
+    try:
+        values = {}
+        for side in sides:
+            for part, case in cases.items():
+                runner = runners[side.name, part] = Runner(side, case, side.own_driver())
+                values[side.name, part] = runner.values()
+                runner.warm(bench.plan.warm_s, case.most)
+        for number in range(bench.plan.rounds):
+            turns = list(runners.values())
+            first = number % len(turns)
+            for runner in turns[first:] + turns[:first]:
+                runner.round(bench.plan.seconds, cases["together"].most)
+        for side in sides[:2]:
+            taken = {part: timing(runners[side.name, part].times) for part in PARTS}
+            for part, case in cases.items():
+                row = Row(case.name, case.what, side.name, "TensorFlow", ours=taken[part])
+                if part == "together":
+                    row.limit = max(taken["compute"].median, taken["transfer"].median)
+                    row.limit_is = "the longer of its two parts"
+                if isinstance(peer, Side):
+                    row.peer = timing(runners[peer.name, part].times)
+                    row.verified = same_values(values[side.name, part], values[peer.name, part], 2e-3)
+                else:
+                    row.note = peer
+                yield judge(row)
+    finally:
+        for runner in runners.values():
+            runner.end()
+
+
+def _parted(model: str, batch: int, what: str) -> CustomCase:
+    return CustomCase(
+        f"hosts-parts-{model}",
+        f"{what}: what its step is made of, and the step",
+        lambda bench: _parts(bench, model, batch, what),
+        quick=False,
+        most_s=300.0,
+    )
+
+
 def _gloo(size: int) -> CustomCase:
     case = _dense(size, None)
     what = f"2 workers sum gradients of {size_text(size)}: our ps step against gloo's all-reduce"
@@ -169,13 +233,18 @@ CASES = [
 ]
 
 
+PARTED = [_parted("mlp", 256, "MLP 784-2048-10, batch 256"), _parted("transformer", 8, "transformer, batch 8")]
+
+
 def over(link: str, cases: Iterable[StepCase]) -> list[StepCase]:
     """The cases that a shaped link says something about, named by it; they have no goal."""
     named = []
     for case in cases:
         if case.name in ("hosts-null-step", "hosts-recv-1MB", "hosts-dense-1MB", "hosts-mlp-large"):
             what = f"{case.what}, {LINKS[link]}"
-            named.append(replace(case, name=f"{case.name}-{link}", what=what, goals={}, most=200))
+            named.append(
+                replace(case, name=f"{case.name}-{link}", what=what, goals={}, most=200, most_s=240.0, link=link)
+            )
     return named
 
 
@@ -192,11 +261,5 @@ def beside_others(cases: Iterable[StepCase]) -> list[StepCase]:
 
 def all_cases() -> list[Case]:
     """Those of the link as it is, beside busy processes, and of the shaped links."""
-    as_it_is: list[Case] = [*CASES, *(_gloo(size) for size in (MB, 16 * MB, 100 * MB)), *beside_others(CASES)]
+    as_it_is: list[Case] = [*CASES, *(_gloo(size) for size in (MB, 16 * MB, 100 * MB)), *PARTED, *beside_others(CASES)]
     return [*as_it_is, *(case for link in LINKS for case in over(link, CASES))]
-
-
-def link_of(name: str) -> str:
-    """The rate that the links of a case are shaped to; empty for none."""
-    rate = name.rpartition("-")[2]
-    return rate if rate in LINKS else ""

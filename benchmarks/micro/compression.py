@@ -16,7 +16,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 
-from benchmarks.hosts import bring_up, inside
+from benchmarks.hosts import LabHosts, bring_up, inside
 from tests.lab.netns import Lab, why_not
 
 WAYS = [
@@ -73,7 +73,7 @@ def main() -> None:
         lab.up(3)
         stack.callback(lab.down)
         lab.lend_packages()
-        target = bring_up(lab, "auto", stack)["worker/0"]
+        target = bring_up(LabHosts(lab), "auto", stack)["worker/0"]
         print(f"{'link':12} {'gradients':18} {'parameters':10} {'ms':>9} {'times':>6} {'MB a step':>10}")
         for link, rate in RATES.items():
             for host in lab.names if rate else ():

@@ -29,6 +29,7 @@ from dtfctl.runtime.rendezvous.frames import (
     Message,
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import Outbox
+from dtfctl.runtime.rendezvous.transports.meter import Meter
 from tests.support.examples import examples
 
 KEY = "/job:ps/replica:0/task:0/device:CPU:0;0000000000000001;/job:worker/replica:0/task:0/device:CPU:0;edge_1_x;0:0"
@@ -201,7 +202,7 @@ def test_what_is_ready_together_goes_together_and_chunks_are_bounded() -> None:
     for buffer in out:
         outbox.put(buffer)
     outbox.end()
-    chunks = list(outbox.chunks())
+    chunks = list(outbox.chunks(Meter()))
     assert len(chunks) == 4
     assert max(map(len, chunks)) <= CHUNK
     frames = decode(b"".join(chunks))
@@ -212,7 +213,7 @@ def test_what_is_ready_together_goes_together_and_chunks_are_bounded() -> None:
 def test_the_outbox_waits_for_more() -> None:
     outbox = Outbox()
     got: list[bytes] = []
-    thread = threading.Thread(target=lambda: got.extend(outbox.chunks()))
+    thread = threading.Thread(target=lambda: got.extend(outbox.chunks(Meter())))
     thread.start()
     outbox.put(b"one")
     outbox.put(b"two")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from dtfctl.runtime.rendezvous.transports.grpc_stream import Outbox
 from dtfctl.runtime.rendezvous.transports.meter import Meter, kernels_rate
 
 MB = 1 << 20
@@ -83,3 +85,29 @@ def test_a_socket_that_is_no_tcp_connection_says_nothing() -> None:
     a, b = socket.socketpair()
     with a, b:
         assert kernels_rate(a) == 0
+
+
+def test_a_stream_of_grpc_is_timed_once_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("dtfctl.runtime.rendezvous.transports.grpc_stream.time", SimpleNamespace(monotonic=lambda: now))
+    meter, outbox = Meter(), Outbox()
+    outbox.put(bytes(20 * MB))
+    outbox.put(bytes(4 * MB))
+    chunks = outbox.chunks(meter)
+    for n in range(24):
+        assert len(next(chunks)) == MB
+        # The first ones go where there is room; the network takes 10 a second.
+        now += 0.1 if n > 3 else 0.0
+    outbox.end()
+    assert list(chunks) == []
+    assert meter.samples >= 1
+    assert meter.bytes_s == pytest.approx(10 * MB, rel=0.01)
+
+
+def test_small_frames_over_grpc_say_nothing() -> None:
+    meter, outbox = Meter(), Outbox()
+    chunks = outbox.chunks(meter)
+    for _ in range(100):
+        outbox.put(bytes(1000))
+        assert next(chunks)
+    assert (meter.samples, meter.bytes_s) == (0, 0.0)

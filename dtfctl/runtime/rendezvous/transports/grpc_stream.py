@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.frames import CHUNK, FrameReader, FrameWriter, Message
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.meter import Meter
+from dtfctl.runtime.rendezvous.transports.meter import SOCKET_BUFFER, Meter
 
 METHOD = "/dtf.WorkerService/Stream"
 FROM_TASK, FROM_LIFE, TO_LIFE = "dtf-task", "dtf-incarnation", "dtf-to-incarnation"
@@ -41,15 +42,20 @@ class Outbox:
         """Let `chunks` stop once everything before is out."""
         self._queue.put(None)
 
-    def chunks(self) -> Iterator[bytes]:
-        """Yield everything put in, in order; small buffers together, big ones cut."""
+    def chunks(self, meter: Meter) -> Iterator[bytes]:
+        """Yield everything put in, in order; small buffers together, big ones cut.
+
+        Args:
+            meter: of what is yielded. gRPC asks for the next chunk once the one before is on its way.
+        """
         batch: list[bytes | memoryview] = []
         size = 0
         while True:
             try:
-                item = self._queue.get_nowait() if batch else self._queue.get()
+                item = self._queue.get_nowait() if batch else self._next(meter)
             except queue.Empty:
                 yield b"".join(batch)
+                meter.wrote(size)
                 batch, size = [], 0
                 continue
             if item is None:
@@ -61,6 +67,7 @@ class Outbox:
                 cut = max(CHUNK - size, 0)
                 batch.append(item[at : at + cut])
                 yield b"".join(batch)
+                _passed(meter)
                 at += cut
                 batch, size = [], 0
             if at < len(item):
@@ -68,20 +75,38 @@ class Outbox:
                 size += len(item) - at
             if size >= CHUNK:
                 yield b"".join(batch)
+                _passed(meter)
                 batch, size = [], 0
+
+    def _next(self, meter: Meter) -> bytes | memoryview | None:
+        """Wait for the next buffer; what was measured ends where there is none yet."""
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            if meter.sent:
+                meter.ended(time.monotonic(), None)
+            return self._queue.get()
+
+
+def _passed(meter: Meter) -> None:
+    """Note a whole chunk, of which more follow. Only when the kernel's buffers are full chunks wait for the network."""
+    meter.wrote(CHUNK)
+    if meter.sent >= SOCKET_BUFFER:
+        meter.full(time.monotonic())
 
 
 class Endpoint:
     """One end of a stream: a Link."""
 
     transport = "grpc"
-    meter: Meter | None = None
     # Set by who knows of the channel below.
     is_encrypted = False
 
     def __init__(self, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> None:
         self.peer_task = peer_task
         self.peer_life = peer_life
+        self._meter = Meter()
+        self.meter: Meter | None = self._meter
         self.outbox = Outbox()
         self._owner = owner
         self._writer = FrameWriter(local_life, peer_life)
@@ -104,6 +129,10 @@ class Endpoint:
                 self.outbox.put(buffer)
         if refused is not None:
             raise refused
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield what goes out."""
+        return self.outbox.chunks(self._meter)
 
     def fail(self, error: OpError) -> bool:
         """Refuse further sends. Returns whether this was the first failure."""
@@ -150,7 +179,7 @@ class ClientLink(Endpoint):
         super().__init__(peer_task, local_life, peer_life, owner)
         metadata = ((FROM_TASK, local_task), (FROM_LIFE, str(local_life)), (TO_LIFE, str(peer_life)))
         try:
-            self._call = channel.stream_stream(METHOD)(self.outbox.chunks(), metadata=metadata)
+            self._call = channel.stream_stream(METHOD)(self.chunks(), metadata=metadata)
         except ValueError:  # grpc's way to say so
             raise UnavailableError(f"{peer_task} {CLOSED}") from None
         self._thread = guard.once(self._read, name=f"from {peer_task}")
@@ -211,7 +240,7 @@ class ServerLink(Endpoint):
         if not on_gone(self._ended):
             self._ended()
         guard.once(read, name=f"from {self.peer_task}").start()
-        return self.outbox.chunks()
+        return self.chunks()
 
     def _ended(self) -> None:
         # The reader, which fails at the same moment, does the rest.

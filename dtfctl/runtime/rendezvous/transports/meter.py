@@ -14,6 +14,8 @@ _LONGEST_S = 1.0
 # part. From the other figure on the kernel's own estimate counts.
 _LEAST_TIMED = 1 << 21
 _LEAST = 1 << 17
+# Buffers of the kernel for each direction; it cuts this to what it allows.
+SOCKET_BUFFER = 1 << 22
 # struct tcp_info of linux/tcp.h: how much of it, where tcpi_delivery_rate lies, and the byte with the bit that says
 # that the sender had too little to send.
 _INFO_BYTES, _RATE, _FLAGS = 168, 160, 7
@@ -60,13 +62,13 @@ class Meter:
             self._timed(self._taken, took, now)
         self._began, self._taken = now, 0
 
-    def ended(self, now: float, sock: socket.socket) -> None:
-        """Note that the kernel has all there was to send."""
+    def ended(self, now: float, sock: socket.socket | None) -> None:
+        """Note that the kernel has all there was to send. `sock`: None where the kernel cannot be asked."""
         began, taken, sent = self._began, self._taken, self.sent
         self._began, self._taken, self.sent = 0.0, 0, 0
         if began and taken >= _LEAST_TIMED:
             self._timed(taken, now - began, now)
-        elif sent >= _LEAST and not self._newest:
+        elif sock is not None and sent >= _LEAST and not self._newest:
             rate = kernels_rate(sock)
             if rate:
                 self.bytes_s = rate

@@ -33,14 +33,12 @@ from dtfctl.runtime.memory.shared_memory import LEAST, Arena, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.meter import Meter
+from dtfctl.runtime.rendezvous.transports.meter import SOCKET_BUFFER, Meter
 
 # Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
 _MOST_BUFFERS = 256
 MOST_BYTES = 1 << 23
 _NOTED = 1 << 14
-# Buffers of the kernel for each direction; it cuts this to what it allows.
-SOCKET_BUFFER = 1 << 22
 _RELEASE, _RETURNED, _PING = Kind.RELEASE, Kind.RETURNED, Kind.PING
 _OFFSET = struct.Struct("<Q")
 
