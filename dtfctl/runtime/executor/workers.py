@@ -6,12 +6,14 @@ A process may be a server's and a program's at once: each gets threads that trea
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
 
 from dtfctl import guard
 from dtfctl.runtime.framework.denormals import flushes_denormals
+from dtfctl.runtime.kernels.teams import IDLE_S, let_go
 
 _IDLE_SECONDS = 10.0
 
@@ -44,6 +46,9 @@ class _Pool:
             task = self._next()
 
     def _next(self) -> Callable[[], None] | None:
+        with contextlib.suppress(queue.Empty):
+            return self._tasks.get(timeout=IDLE_S)
+        let_go()
         try:
             return self._tasks.get(timeout=_IDLE_SECONDS)
         except queue.Empty:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dtfctl.cores import available, granted, pinned
 from dtfctl.errors import Signal
+from dtfctl.runtime.kernels.teams import on_idle
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_D
 _QUERY_IMPLEMENTATION = 8
 _F32 = 3
 _BF16 = 2
+_PAUSE_SOFT = 1
 # How the kernel calls what multiplies bfloat16.
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _TAG_ANY = 1
@@ -79,6 +81,10 @@ class Library:
         self._sgemm = self._declared("sgemm", *_SGEMM)
         self.engine = ctypes.c_void_p()
         self.call("engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
+        # Of OpenMP 5: it ends the calling thread's team. Where there is none, or no such function, nothing happens.
+        pause = getattr(self._dll, "omp_pause_resource_all", None)
+        if pause is not None:
+            on_idle(lambda: None if self.is_forked else pause(_PAUSE_SOFT))
         # A forked process has none of the threads, and the library would wait for them.
         self.is_forked = False
         if hasattr(os, "register_at_fork"):
