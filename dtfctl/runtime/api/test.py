@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from unittest import mock
 
+from dtfctl.runtime.testing.benchmark import Benchmark, benchmark_config
 from dtfctl.runtime.testing.devices import (
     create_local_cluster,
+    disable_with_predicate,
     get_temp_dir,
     gpu_device_name,
     is_built_with_cuda,
     is_built_with_gpu_support,
     is_built_with_rocm,
     is_built_with_xla,
+    is_cpu_target_available,
     is_gpu_available,
     test_src_dir_path,
 )

@@ -8,6 +8,7 @@ A finder answers for `tensorflow` and all below it with modules that look names 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -16,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import dtfctl.runtime as tf
+from dtfctl import protocol
 from dtfctl.runtime.api import missing
 
 _SAME = ("compat.v1", "_api.v1", "compat.v1.compat.v1")
@@ -41,6 +43,10 @@ _RENAMED = {
     "rnn_cell": "programs.counterparts.rnn_cell_impl",
     "compat": "api.compat",
     "control_flow_ops": "programs.counterparts.control_flow_ops",
+    "eager.context": "programs.counterparts.eager_context",
+    "framework.test_util": "programs.counterparts.test_util",
+    "file_io": "programs.counterparts.file_io",
+    "googletest": "api.test",
     "deprecation": "programs.counterparts.deprecation",
     "device": "framework.device_spec",
     "errors_impl": "api.errors",
@@ -55,11 +61,15 @@ _RENAMED = {
     "string_ops": "api.strings",
     "summary": "api.summary",
     "tensor_util": "framework.tensor_util",
+    "stateless_random_ops": "programs.counterparts.stateless_random_ops",
     "test": "api.test",
+    "tf2": "programs.counterparts.tf2",
     "tf_contextlib": "programs.counterparts.tf_contextlib",
     "tf_decorator": "programs.counterparts.tf_decorator",
+    "tf_export": "programs.counterparts.tf_export",
     "tf_inspect": "programs.counterparts.tf_inspect",
     "tf_logging": "platform.tf_logging",
+    "variable_v1": "programs.counterparts.variable_v1",
 }
 # Folders of TensorFlow's own modules: what is below any other name is no module but a name of it.
 _FOLDERS = frozenset(
@@ -75,11 +85,13 @@ _FOLDERS = frozenset(
         "distributions",
         "eager",
         "estimator",
+        "example",
         "experimental",
         "feature_column",
         "framework",
         "keras",
         "layers",
+        "io",
         "learn",
         "lib",
         "linalg",
@@ -106,6 +118,7 @@ _FOLDERS = frozenset(
         "training",
         "util",
         "utils",
+        "writer",
     }
 )
 
@@ -123,7 +136,7 @@ class Alias(ModuleType):
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         words = self._path.split(".")
-        if words[0] in ("python", "core") and len(words) <= 2:
+        if words[0] in ("python", "core") and len(words) <= 2 and words[-1] != "tf2":
             # `from tensorflow.python.framework import ops`: packages hold modules.
             return importlib.import_module(f"{self.__name__}.{name}")
         for target in self._targets:
@@ -200,9 +213,12 @@ def _internal(words: list[str]) -> list[Any] | None:
     last = words[-1]
     if last.startswith("gen_") and last.endswith("_ops"):
         return _module("dtfctl.runtime.programs.counterparts.generated")
+    if last.endswith("_pb2"):
+        return _messages(last)
     own: list[Any] = []
-    if len(words) > 2:
-        candidates = [_RENAMED[last]] if last in _RENAMED else [f"{package}.{last}" for package in _PACKAGES]
+    if len(words) > 2 or last in _RENAMED:
+        renamed = _RENAMED.get(".".join(words[-2:])) or _RENAMED.get(last)
+        candidates = [renamed] if renamed else [f"{package}.{last}" for package in _PACKAGES]
         for candidate in candidates:
             own = _module(f"dtfctl.runtime.{candidate}") or []
             if own:
@@ -211,6 +227,12 @@ def _internal(words: list[str]) -> list[Any] | None:
     if len(words) > 1 and not own and not _is_module(words):
         return None
     return [*own, tf, *(getattr(tf, n) for n in _NAMESPACES)]
+
+
+def _messages(name: str) -> list[Any]:
+    """Return the modules of messages here, that of a name first: what is in which file differs."""
+    all_names = sorted(m.name for m in pkgutil.iter_modules(protocol.__path__) if m.name.endswith("_pb2"))
+    return [importlib.import_module(f"dtfctl.protocol.{n}") for n in sorted(all_names, key=lambda n: n != name)]
 
 
 class _Finder(MetaPathFinder, Loader):

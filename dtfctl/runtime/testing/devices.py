@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
+import platform
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -60,6 +63,26 @@ def is_built_with_rocm() -> bool:
 def is_built_with_xla() -> bool:
     """Return False: graphs are compiled by the runtime itself."""
     return False
+
+
+def is_cpu_target_available(target: str) -> bool:
+    """Tell whether this is a machine of a kind: "x86_64", "aarch64"."""
+    return platform.machine().lower() == {"aarch64": "aarch64", "arm64": "aarch64"}.get(target, target)
+
+
+def disable_with_predicate(pred: Callable[[], bool], skip_message: str) -> Callable[[Any], Any]:
+    """Return a decorator of tests that are skipped where a condition holds."""
+
+    def decorator(function: Any) -> Any:
+        @functools.wraps(function)
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if pred():
+                self.skipTest(skip_message)
+            return function(self, *args, **kwargs)
+
+        return run
+
+    return decorator
 
 
 @cache

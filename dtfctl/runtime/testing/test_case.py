@@ -21,13 +21,14 @@ from dtfctl.runtime.framework import context, errors
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import set_random_seed
-from dtfctl.runtime.testing.arrays import ArrayAssertions
+from dtfctl.runtime.framework.tensor_util import is_tensor
+from dtfctl.runtime.testing.assertions import Assertions
 from dtfctl.runtime.testing.devices import get_temp_dir, gpu_device_name
 
 _SEED = 87654321
 
 
-class TestCase(ArrayAssertions):
+class TestCase(Assertions):
     """Each test starts with an empty default graph and fixed seeds."""
 
     def __init__(self, methodName: str = "runTest") -> None:
@@ -128,6 +129,26 @@ class TestCase(ArrayAssertions):
             return session.run(tensors)
         with self.test_session() as own:
             return own.run(tensors)
+
+    def evaluate_if_both_tensors(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """Evaluate two tensors in one step; other values are returned as they are."""
+        if is_tensor(a) and is_tensor(b):
+            both = self.evaluate([a, b])
+            return both[0], both[1]
+        return a, b
+
+    def assertProtoEqualsVersion(
+        self,
+        expected: str,
+        actual: graph_pb2.GraphDef,
+        producer: int | None = None,
+        min_consumer: int = 0,
+        msg: Any = None,
+    ) -> None:
+        """Assert that a graph is the one that a text describes, with a producer's version."""
+        producer = actual.versions.producer if producer is None else producer
+        versions = f"versions {{ producer: {producer} {f'min_consumer: {min_consumer}' if min_consumer else ''} }}"
+        self.assertProtoEquals(f"{expected} {versions}", actual, msg)
 
     def assertRaisesWithPredicateMatch(
         self, exception_type: Any, expected_err_re_or_predicate: str | Callable[[Any], bool]

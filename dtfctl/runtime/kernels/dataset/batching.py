@@ -234,9 +234,14 @@ class RebatchDataset(Dataset):
             if (ended and not elements) or (self.drop and len(elements) < size):
                 raise EndOfSequence
             turn += 1
-            return stack_elements(elements)
+            return stack_elements(elements) if elements else self._nothing()
 
         return advance
+
+    def _nothing(self) -> Element:
+        """Make a batch of no elements; what is not known of their shapes is 0."""
+        shapes = [[0, *(dim or 0 for dim in (shape.dims_or_none or (0,))[1:])] for shape in self.shapes]
+        return tuple(np.zeros(shape, dtype.np) for shape, dtype in zip(shapes, self.types))
 
 
 @register_dataset("RebatchDatasetV2")

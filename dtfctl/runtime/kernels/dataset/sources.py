@@ -9,7 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, OutOfRangeError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, OutOfRangeError, UnimplementedError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
@@ -124,7 +124,10 @@ def sparse_tensor_slice_dataset(k: KernelBuild, step: StepContext, indices: Any,
     if indices.shape[0] != values.size:
         raise InvalidArgumentError("Number of values must match first dimension of indices.")
     if indices.shape[0] and np.any(np.diff(indices[:, 0]) < 0):
-        raise InvalidArgumentError("The values in the batch dimension of indices must be in increasing order")
+        raise UnimplementedError(
+            "The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not "
+            "currently supported."
+        )
     elements: list[Element] = []
     for row in range(int(shape[0])):
         inside = indices[:, 0] == row

@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import scalar, text
 from dtfctl.runtime.kernels.pieces import repeat, update_at
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.result_sizes.values import SOBOL_MOST
 
 
 def _range_scalar(value: Any, name: str) -> Any:
@@ -277,6 +278,9 @@ def _sobol_sample(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError("num_results must be at least one")
         if start < 0:
             raise InvalidArgumentError("skip must be non-negative")
+        if n * d >= SOBOL_MOST or n + start >= SOBOL_MOST:
+            what = "num_results*dim" if n * d >= SOBOL_MOST else "num_results+skip"
+            raise InvalidArgumentError(f"{what} must be less than {SOBOL_MOST}")
         engine = qmc.Sobol(d, scramble=False, bits=31)
         # TensorFlow's sequence leaves out the point 0.
         engine.fast_forward(start + 1)

@@ -11,6 +11,9 @@ import numpy as np
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.result_sizes.table import OBJECT_BYTES, SLOT_BYTES, grows, ints, item_bytes_of, of_type
 
+# Of a Sobol sequence: how many numbers it gives at once, and which its last point may be.
+SOBOL_MOST = (1 << 31) - 1
+
 
 @grows("Fill")
 def _fill(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any], int]:
@@ -231,8 +234,12 @@ def _sparse_segment_grad(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterabl
 
 @grows("SobolSample")
 def _sobol(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any], int]:
+    dims, points = inputs[0].item(), inputs[1].item()
+    # More than that is no question of memory: the kernel refuses it.
+    if dims * points >= SOBOL_MOST:
+        return [], 8
     # The generator has 31 numbers of its own for each dimension.
-    return [max(31, inputs[1].item()), inputs[0].item()], 8
+    return [max(31, points), dims], 8
 
 
 @grows("RaggedTensorToTensor")

@@ -192,6 +192,10 @@ def _ragged_cross(k: KernelBuild) -> Kernel:
     def kernel(*args: Any) -> Any:
         r, s = n_ragged, n_sparse
         for values, splits in zip(args[:r], args[r : 2 * r]):
+            if values.ndim != 1:
+                raise InvalidArgumentError("tf.ragged.cross only supports inputs with rank=2")
+            if not splits.size:
+                raise InvalidArgumentError("Invalid ragged splits: there must be at least one split, but there is none")
             if splits[-1] != len(values):
                 raise InvalidArgumentError(
                     f"Invalid ragged splits: last element of ragged splits must be the number of ragged values"

@@ -1,0 +1,14 @@
+"""`tensorflow.python.ops.stateless_random_ops`: what is `stateless_uniform` outside is `stateless_random_uniform`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.api import random
+
+
+def __getattr__(name: str) -> Any:
+    public = name.replace("stateless_random_", "stateless_")
+    if not hasattr(random, public):
+        raise AttributeError(f"tf.random has no {public!r}")
+    return getattr(random, public)
