@@ -235,9 +235,13 @@ class NodeLines:
 
         A shape is what it is broadcast from: known shapes, and outputs whose shape only a step knows.
         """
-        first, last = (self._shape_of(edge) for edge in node.inputs)
+        inputs = node.inputs
+        first, last = self._shape_of(inputs[0]), self._shape_of(inputs[1])
+        if last <= first or first < last:
+            self.origins[node, 0] = first if last <= first else last
+            return False
         shape = self.origins[node, 0] = first | last
-        if shape in (first, last) or shape in self.looked_at:
+        if shape in self.looked_at:
             return False
         if self.liveness is None:
             # Else what looked may not have run.
@@ -253,17 +257,18 @@ class NodeLines:
             return True
 
     def _shape_of(self, edge: Edge) -> frozenset[Any]:
-        output = self._root(edge)
-        while output not in self.origins and output not in self.constants and self._keeps_shape(output[0]):
+        output, known = self._root(edge), self.origins
+        found = known.get(output)
+        while found is None and output not in self.constants and self._keeps_shape(output[0]):
             output = self._root(output[0].inputs[0])
-        found = self.origins.get(output)
+            found = known.get(output)
         if found is None:
             name = self.constants.get(output)
             # A variable's is not what the graph says: whoever assigns it without validation gives it another.
             shape = None if name is None else np.shape(self.names[name])
             # What has one item makes nothing larger.
             origins = (output,) if shape is None else (shape,) if math.prod(shape) != 1 else ()
-            found = self.origins[output] = frozenset(origins)
+            found = known[output] = frozenset(origins)
         return found
 
     def _keeps_shape(self, node: Node) -> bool:
