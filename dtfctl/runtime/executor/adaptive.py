@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dtfctl.runtime.executor.background import InBackground
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.native.compiler import COMPILER, Request
+from dtfctl.runtime.kernels.native.sketch import Sketch
 
 # Steps of other shapes before it is looked at whether the plan is worth keeping, and what part of all they may be.
 _MISSES = 4
 _MOST_MISSED = 0.2
-# The step during which regions begin to be compiled, and the one from which on they are used. Both are fixed, and not
-# when LLVM happens to be ready, so that the same program rounds the same way every time.
-COMPILED_FROM, NATIVE_FROM = 16, 48
+# Plans that have run so often have what is missing of their regions compiled.
+COMPILED_FROM = 16
+
+
+@dataclass
+class Better:
+    """A plan that can be had once its regions are compiled.
+
+    Attributes:
+        missing: those regions; make: plans again.
+    """
+
+    missing: Sequence[Sketch]
+    make: Callable[[], StraightLine]
+    request: Request | None = None
 
 
 class Adaptive:
@@ -24,7 +38,7 @@ class Adaptive:
 
     Args:
         changed: called when too many steps have other shapes.
-        native: makes the plan whose regions are compiled; None where there is no compiler.
+        better: what takes its place; None where no region is missing.
     """
 
     engine = "shaped"
@@ -35,7 +49,7 @@ class Adaptive:
         shaped: StraightLine,
         general: Plan,
         changed: Callable[[], None],
-        native: Callable[[], StraightLine] | None = None,
+        better: Better | None = None,
     ) -> None:
         self.shaped = shaped
         self.general = general
@@ -43,8 +57,7 @@ class Adaptive:
         self._lock = threading.Lock()
         self._runs = 0
         self._misses = 0
-        self._native = native
-        self._making: InBackground[StraightLine] | None = None
+        self._better = better
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         if step.trace is not None or not self._lock.acquire(blocking=False):
@@ -52,8 +65,8 @@ class Adaptive:
             return
         try:
             self._runs += 1
-            if self._native is not None:
-                self._go_native(step)
+            if self._better is not None:
+                self._look(self._better)
             left = self.shaped.attempt(step, args, results)
             if left is not None:
                 if not left.dead:
@@ -63,16 +76,14 @@ class Adaptive:
         finally:
             self._lock.release()
 
-    def _go_native(self, step: StepContext) -> None:
-        """Have regions compiled beside the steps, and use them from a certain step on."""
-        if self._runs >= COMPILED_FROM and self._making is None:
-            assert self._native is not None
-            self._making = InBackground(self._native)
-        if self._runs >= NATIVE_FROM and self._making is not None:
-            made = self._making.result(step.cancellation.check)
-            if made is not None:
-                self.shaped = made
-            self._native = self._making = None
+    def _look(self, better: Better) -> None:
+        """Have regions compiled, and take the better plan once they are; nothing is waited for."""
+        if better.request is None:
+            if self._runs >= COMPILED_FROM:
+                better.request = COMPILER.request(better.missing)
+        elif better.request.is_done:
+            self._better = None
+            self.shaped = better.make()
 
     def _missed(self) -> None:
         self._misses += 1

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
 from dtfctl.runtime.compiler.pause import collector_paused
-from dtfctl.runtime.executor.adaptive import Adaptive
+from dtfctl.runtime.executor.adaptive import Adaptive, Better
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
@@ -81,11 +81,9 @@ class Planner:
             self._acyclic = folded
         return self.straight() if self.schedule.is_safe else self.machine()
 
-    def straight(
-        self, seen: Observation | None = None, chunk_size: int = CHUNK, is_native: bool = False
-    ) -> StraightLine:
+    def straight(self, seen: Observation | None = None, chunk_size: int = CHUNK) -> StraightLine:
         """Make straight lines, for steps of any kind or for those like one that was seen."""
-        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen, is_native)
+        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen)
         plan.beside = self
         return plan
 
@@ -103,12 +101,15 @@ class Planner:
         def shape(seen: Observation) -> Plan:
             if is_plain:
                 return general
-            with collector_paused():
-                shaped = self.straight(seen)
+            shaped = again(seen)
             if not shaped.is_shaped:
                 return general
-            native = (lambda: self.straight(seen, is_native=True)) if machine.is_available() else None
-            return Adaptive(shaped, general, changed, native)
+            better = Better(shaped.missing, lambda: again(seen)) if shaped.missing else None
+            return Adaptive(shaped, general, changed, better)
+
+        def again(seen: Observation) -> StraightLine:
+            with collector_paused():
+                return self.straight(seen)
 
         def changed() -> None:
             self._observations += 1

@@ -3,6 +3,8 @@
 Nodes that compute values from values are put off until somebody else wants what one of them gives; all that were put
 off until then are a region. Its line stands where the last of them stood.
 
+Where one was not compiled yet its nodes run one by one; which those are is said, so that they can be.
+
     x ─► MatMul ─► BiasAdd ─► Split ─► Sigmoid, Tanh, Mul ... ─► MatMul
            │       └────────── a region ───────────────┘           │
            by a library                                        by a library
@@ -22,6 +24,8 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.compiler import COMPILER
+from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.registry import op_promises
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Larger regions take LLVM long, and their values leave the caches meanwhile.
+# Of larger regions values leave the caches meanwhile.
 _MOST_NODES = 60
 
 
@@ -62,8 +66,12 @@ class Surroundings:
     passed: Collection[Output]
 
 
-def find_regions(order: list[Node], around: Surroundings) -> Iterator[Found]:
-    """Find the regions of a plan, and compile them."""
+def find_regions(order: list[Node], around: Surroundings, missing: list[Sketch]) -> Iterator[Found]:
+    """Find the regions of a plan.
+
+    Args:
+        missing: gets those that were not compiled yet.
+    """
     if not machine.is_available():
         return
     # llvmlite is imported where it is there only.
@@ -79,15 +87,15 @@ def find_regions(order: list[Node], around: Surroundings) -> Iterator[Found]:
             continue
         if node not in around.done and _may_join(node, region, around) and region.add(node):
             if len(region.nodes) >= _MOST_NODES:
-                yield from _compiled(region, around, HEAVY)
+                yield from _compiled(region, around, HEAVY, missing)
                 region = new()
             continue
         wanted = around.done.get(node)
         wanted = around.roots(node) if wanted is None else wanted
         if region.values.keys() & set(wanted) or (not is_pure(node) and _holds_variables(region)):
-            yield from _compiled(region, around, HEAVY)
+            yield from _compiled(region, around, HEAVY, missing)
             region = new()
-    yield from _compiled(region, around, HEAVY)
+    yield from _compiled(region, around, HEAVY, missing)
 
 
 def _may_join(node: Node, region: Region, around: Surroundings) -> bool:
@@ -103,8 +111,8 @@ def _holds_variables(region: Region) -> bool:
     return any(dtypes.resource in maker.input_types or reads_of(maker) for maker in makers)
 
 
-def _compiled(region: Region, around: Surroundings, heavy: Collection[str]) -> Iterator[Found]:
-    """Compile a region, if it is worth a call."""
+def _compiled(region: Region, around: Surroundings, heavy: Collection[str], missing: list[Sketch]) -> Iterator[Found]:
+    """Find the code of a region, if it is worth a call."""
     within = set(region.nodes)
     work = [n for n in region.nodes if not op_promises(n.op, "is_view")]
     if len(work) < 2 and not any(n.op in heavy for n in work):
@@ -116,9 +124,17 @@ def _compiled(region: Region, around: Surroundings, heavy: Collection[str]) -> I
             outputs.append((output, spec))
     if not outputs:
         return
+    sketch = region.sketch([output for output, _ in outputs])
     try:
-        into, operands = region.compile(outputs)
-    except RuntimeError:
-        log.exception("a region could not be compiled; its nodes run one by one")
+        made = COMPILER.find(sketch)
+    except KeyError:
+        missing.append(sketch)
+        return
+    if made is None:
+        return
+    try:
+        into, operands = region.call(made)
+    except OSError:
+        log.exception("a region cannot be run; its nodes run one by one")
         return
     yield Found(region.nodes, into, operands, outputs)

@@ -30,6 +30,7 @@ from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.parallel import in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
+from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.memory import shared_memory
 
@@ -90,6 +91,7 @@ class Shaped:
         folded: nodes whose work another one does, and the position of that one.
         same: nodes whose only output is their first input as it is.
         guards: before a node, which outputs must have which shapes.
+        missing: regions that were not compiled yet.
     """
 
     fixed: dict[Output, Any] = field(default_factory=dict)
@@ -99,10 +101,11 @@ class Shaped:
     folded: dict[Node, int] = field(default_factory=dict)
     same: set[Node] = field(default_factory=set)
     guards: dict[Node, list[tuple[Output, tuple[int, ...]]]] = field(default_factory=dict)
+    missing: list[Sketch] = field(default_factory=list)
 
     @property
     def is_worthwhile(self) -> bool:
-        return bool(self.calls) or any(node.op != "Const" for node, _ in self.fixed)
+        return bool(self.calls or self.missing) or any(node.op != "Const" for node, _ in self.fixed)
 
     @property
     def nbytes(self) -> int:
@@ -115,17 +118,15 @@ def shape_plan(
     env: Environment,
     seen: Observation,
     aliases: Mapping[Output, Output],
-    is_native: bool = False,
 ) -> Shaped | None:
     """Plan how to run `order` with the shapes seen; None where that would change nothing.
 
     Args:
         aliases: outputs of identities, and the output whose value they are.
-        is_native: whether regions are compiled.
     """
     if any(node.op in BRANCHES for node in order):
         return None
-    planner = _Planner(order, env, seen, aliases, is_native)
+    planner = _Planner(order, env, seen, aliases)
     planner.plan()
     # For when it is planned again.
     seen.forget(planner.shaped.fixed)
@@ -139,10 +140,8 @@ class _Planner:
         env: Environment,
         seen: Observation,
         aliases: Mapping[Output, Output],
-        is_native: bool,
     ) -> None:
         self.order = order
-        self.is_native = is_native
         self.env = env
         self.seen = seen
         self.shaped = Shaped()
@@ -170,8 +169,7 @@ class _Planner:
         self._find_views()
         self._find_captured()
         self.fuser.fold(self.captured)
-        if self.is_native:
-            self._find_regions()
+        self._find_regions()
         works = self._works()
         self.fuser.link(works, self.sent)
         self.fuser.compile(works)
@@ -209,7 +207,7 @@ class _Planner:
             left_out | {node: work.operands for node, work in folds.work.items()},
             self.aliases,
         )
-        for found in find_regions(self.order, around):
+        for found in find_regions(self.order, around, self.shaped.missing):
             self.fresh.update(o for o, _ in found.outputs if self._base(o) in self.captured)
             self.fuser.take_region(found.nodes, Work(found.into, found.operands, found.outputs))
             for node in found.nodes:

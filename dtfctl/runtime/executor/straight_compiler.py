@@ -45,26 +45,23 @@ def compile_straight_line(
     env: Environment,
     chunk_size: int = CHUNK,
     seen: Observation | None = None,
-    is_native: bool = False,
 ) -> StraightLine:
     """Compile `order`, topological and without loops, to a plan; branches of conditionals become `if` statements.
 
     Args:
         seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It leaves what
             comes after shapes that differ.
-        is_native: whether regions of a plan for such shapes are compiled, which takes a while.
 
     Raises:
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
-    return _Compiler(order=order, env=env, chunk_size=chunk_size, seen=seen, is_native=is_native).compile()
+    return _Compiler(order=order, env=env, chunk_size=chunk_size, seen=seen).compile()
 
 
 @dataclass(kw_only=True)
 class _Compiler(NodeLines):
     chunk_size: int
     seen: Observation | None = None
-    is_native: bool = False
     # Names of constants by the identity of the kernels that give them.
     given: dict[int, str] = field(default_factory=dict)
     reused: dict[str, list[tuple[int, tuple[Node, int]]]] = field(default_factory=dict)
@@ -133,6 +130,7 @@ class _Compiler(NodeLines):
             self.shaped.is_worthwhile,
             sorted((self.position[node], by) for node, by in self.shaped.folded.items()),
             list({g.positions.start: g for g in self.groups.values()}.values()),
+            self.shaped.missing,
         )
 
     def _bind(self, i: int, node: Node) -> None:
@@ -167,7 +165,7 @@ class _Compiler(NodeLines):
 
     def _shape(self, seen: Observation) -> None:
         """Take what is known of the values' shapes into account."""
-        shaped = shape_plan(self.order, self.env, seen, self.alias, self.is_native)
+        shaped = shape_plan(self.order, self.env, seen, self.alias)
         if shaped is None:
             return
         self.shaped = shaped

@@ -21,6 +21,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.into.registry import Unfit
+from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.variable import Variable
 
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
@@ -83,6 +84,7 @@ class StraightLine:
         groups: stages of it that run in any order; which have not begun is in the local `left` of a group.
         beside: who goes on where this cannot, and runs traced steps; None for an iteration of a loop, which needs
             neither.
+        missing: regions of it that were not compiled yet.
         careful: for nodes whose line leaves checks to numpy, the kernel that makes them and says what is wrong, with
             its operands.
     """
@@ -100,6 +102,7 @@ class StraightLine:
     is_shaped: bool = False
     folds: Sequence[tuple[int, int]] = ()
     groups: Sequence[Group] = ()
+    missing: Sequence[Sketch] = ()
     beside: Beside | None = None
 
     runs_in_line: ClassVar[bool] = True

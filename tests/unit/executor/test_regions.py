@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,41 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import dtfctl.runtime as tf
 from dtfctl.runtime.executor import adaptive, shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
-from dtfctl.runtime.kernels.native import machine, region
+from dtfctl.runtime.kernels.native import compiler, kept, machine, region
 from tests.unit.executor.test_fusion import executors, node_by_node
 
-pytestmark = pytest.mark.skipif(not machine.can_compile(), reason="llvmlite is not installed")
+if not machine.can_compile():
+    pytest.skip("llvmlite is not installed", allow_module_level=True)
+
+from dtfctl.runtime.kernels.native.compile import compiled
+from dtfctl.runtime.kernels.native.sketch import Sketch
 
 F = np.float32
 SHAPE = (6, 4)
+READ, KEEP = kept.read, kept.keep
 # So many units in the last place may results of exponentials and the like, one after the other, differ.
 CLOSE = 3e-6
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The first step is observed, and from the second on regions are used."""
-    monkeypatch.setenv("DTF_NATIVE", "1")
+    """The first step is observed, the second has regions compiled, in this process, and the third uses them."""
+    monkeypatch.delenv("DTF_NATIVE", raising=False)
     monkeypatch.setattr(tuner, "_WARM_UP", 0)
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset())
     monkeypatch.setattr(adaptive, "COMPILED_FROM", 1)
-    monkeypatch.setattr(adaptive, "NATIVE_FROM", 1)
+    request = compiler.COMPILER.request
+
+    def waiting(sketches: Any) -> Any:
+        made = request(sketches)
+        compiler.COMPILER.finish()
+        return made
+
+    monkeypatch.setattr(compiler.COMPILER, "request", waiting)
+    monkeypatch.setattr(compiler.COMPILER, "_known", {})
+    monkeypatch.setattr(compiler.COMPILER, "_compile", lambda sketches: map(compiled, sketches))
+    monkeypatch.setattr(kept, "read", lambda digest: None)
+    monkeypatch.setattr(kept, "keep", lambda digest, made: None)
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
     yield
 
@@ -291,31 +308,106 @@ def test_large_regions_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
 # What it costs ----------------------------------------------------------------------------------------------------
 
 
-def test_code_is_kept_and_half_of_it_is_not_run(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def sketch_of_a_session() -> Sketch:
+    """A region that a session has had compiled."""
+    found: list[Sketch] = []
+    with tf.Graph().as_default(), tf.Session() as session, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler.COMPILER, "_compile", lambda sketches: found.extend(sketches) or iter(()))
+        x = tf.placeholder(tf.float32, SHAPE)
+        y = cell(x)
+        for _ in range(3):
+            session.run(y, {x: np.ones(SHAPE, F)})
+    (sketch,) = found
+    return sketch
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where this test keeps code."""
+    monkeypatch.setattr(kept, "read", READ)
+    monkeypatch.setattr(kept, "keep", KEEP)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    machine._folder.cache_clear()
-    try:
-        # It returns what it is given as `self`, with a reference of its own.
-        text = """define ptr @region(ptr %self, ptr %args, i64 %count) {
-  %held = load i64, ptr %self
-  %more = add i64 %held, 1
-  store i64 %more, ptr %self
-  ret ptr %self
-}
-"""
-        first = machine.load(text, "region")
-        (kept,) = (tmp_path / "dtfctl" / "native").iterdir()
-        assert kept.stat().st_mode & 0o077 == 0
-        whole = kept.read_bytes()
-        kept.write_bytes(whole[:-9])
-        assert machine.load(text, "region")() is not None
-        assert kept.read_bytes() == whole
-        assert first() is not None
-        (tmp_path / "dtfctl" / "native").chmod(0o777)
-        machine._folder.cache_clear()
-        assert machine._folder() is None
-    finally:
-        machine._folder.cache_clear()
+    kept._folder.cache_clear()
+    yield tmp_path / "dtfctl" / "native"
+    kept._folder.cache_clear()
+
+
+def test_code_is_kept_and_nothing_else_is_run(folder: Path) -> None:
+    sketch = sketch_of_a_session()
+    made = compiled(sketch)
+    assert kept.read(sketch.digest) is None
+    kept.keep(sketch.digest, made)
+    (file,) = folder.iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+    assert kept.read(sketch.digest) == made
+    whole = file.read_bytes()
+    for harmed in (whole[:-9], b"", whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]):
+        file.write_bytes(harmed)
+        assert kept.read(sketch.digest) is None
+    file.write_bytes(whole)
+    file.chmod(0o620)
+    assert kept.read(sketch.digest) is None
+    file.chmod(0o600)
+    file.rename(folder / "elsewhere")
+    file.symlink_to(folder / "elsewhere")
+    assert kept.read(sketch.digest) is None
+    folder.chmod(0o777)
+    kept._folder.cache_clear()
+    assert kept._folder() is None
+
+
+def test_another_process_compiles_and_the_next_one_finds_it(folder: Path) -> None:
+    sketch = sketch_of_a_session()
+    assert Sketch.of(sketch.text) == sketch
+    first, second = compiler.Compiler(compiler.by_process), compiler.Compiler(lambda sketches: iter(()))
+    with pytest.raises(KeyError):
+        first.find(sketch)
+    request = first.request([sketch, sketch])
+    first.finish()
+    assert request.is_done
+    made = second.find(sketch)
+    assert made is not None and made == compiled(sketch)
+    out = np.empty(SHAPE, F)
+    arrays = [np.full(SHAPE, 0.5, F), out, np.empty(max(made.scratch, 1), np.uint8)]
+    assert machine.load(made.image)["region"](*arrays)
+    np.testing.assert_allclose(out, np.full(SHAPE, np.tanh(1.0) / (1 + np.exp(-0.5)) + 1), rtol=1e-6)
+
+
+def test_what_cannot_be_compiled_is_left_to_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def fail(sketches: Any) -> Iterator[None]:
+        tried.append(len(sketches))
+        yield from [None] * len(sketches)
+
+    monkeypatch.setattr(compiler.COMPILER, "_compile", fail)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, SHAPE)
+        y = cell(x)
+        for _ in range(6):
+            np.testing.assert_allclose(session.run(y, {x: np.zeros(SHAPE, F)}), np.ones(SHAPE))
+        assert not regions(session)
+    assert tried == [1]
+
+
+def test_copies_of_a_cell_are_compiled_once() -> None:
+    asked: list[Sketch] = []
+
+    def count(sketches: Any) -> Iterator[Any]:
+        asked.extend(sketches)
+        return map(compiled, sketches)
+
+    with tf.Graph().as_default(), tf.Session() as session, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler.COMPILER, "_compile", count)
+        x, w = tf.placeholder(tf.float32, SHAPE), tf.constant(np.eye(4, dtype=F))
+        y = x
+        for _ in range(8):
+            y = cell(tf.matmul(y, w))
+        for _ in range(4):
+            session.run(y, {x: np.ones(SHAPE, F)})
+        assert len(regions(session)) == 8
+    # Those that nobody outside takes, and the one that is fetched: to a region it makes no difference.
+    assert len(asked) == 1
 
 
 def test_sessions_let_go_of_their_code() -> None:

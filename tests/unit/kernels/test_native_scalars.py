@@ -14,6 +14,7 @@ if not machine.can_compile():
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
 from dtfctl.runtime.kernels.native import code, scalars
+from dtfctl.runtime.kernels.native.compile import image_of_text
 from dtfctl.runtime.kernels.native.nests import Loops
 
 F = np.float32
@@ -35,7 +36,7 @@ def test_last_places(name: str) -> None:
     x = loops.operand(spec)
     made = loops.output(loops.map(getattr(scalars, name), [x], "f4", spec.shape), spec)
     loops.group()
-    call = machine.load(code.generate(loops, [x.buffer], [made]).text, "region")
+    call = machine.load(image_of_text(code.generate(loops, [x.buffer], [made]).text))["region"]
     given = np.linspace(low, high, spec.shape[0], dtype=F)
     out = np.empty_like(given)
     assert call(given, out, np.empty(64, np.uint8))

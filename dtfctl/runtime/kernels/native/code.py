@@ -40,20 +40,6 @@ _ALIGNMENT = 64
 
 
 @dataclass
-class Phase:
-    """Loops that go through rows together.
-
-    Attributes:
-        blocks: in how many parts of the same size they may be cut; 1: in none.
-        nbytes: how much they touch.
-    """
-
-    loops: list[int]
-    blocks: int
-    nbytes: int
-
-
-@dataclass
 class Code:
     """Attributes: text: LLVM's; scratch: bytes of memory that is needed besides; phases: in order."""
 
@@ -80,6 +66,20 @@ class _Flat:
     def adds_up(self) -> bool:
         """True when turns of an outer loop add to what others have reduced, in memory."""
         return any(self.reduced[:-1]) or (any(self.reduced) and not self.reduced[-1])
+
+
+@dataclass
+class Phase:
+    """Loops that go through rows together.
+
+    Attributes:
+        blocks: in how many parts of the same size they may be cut; 1: in none.
+        nbytes: how much they touch.
+    """
+
+    loops: list[int]
+    blocks: int
+    nbytes: int
 
 
 class _Generator:

@@ -66,14 +66,14 @@ _BINARY: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
 
 @lowers(*_BINARY)
 def _binary(op: Op) -> list[Value]:
-    emit, kinds = _BINARY[op.node.op]
+    emit, kinds = _BINARY[op.name]
     need(op.kind, kinds)
     return [op.map(emit, *op.inputs)]
 
 
 @lowers("BiasAdd")
 def _bias_add(op: Op) -> list[Value]:
-    if op.node.text_attr("data_format", "NHWC") != "NHWC":
+    if op.attr("data_format") != "NHWC":
         raise Unsupported
     return [op.map(_add, *op.inputs)]
 
@@ -90,14 +90,14 @@ _COMPARISONS = {
 
 @lowers(*_COMPARISONS)
 def _comparison(op: Op) -> list[Value]:
-    how = _COMPARISONS[op.node.op]
+    how = _COMPARISONS[op.name]
     need(kind_of(op.specs[0]), NUMBERS)
     return [op.map(lambda b, x, y: _compare(b, how, x, y), *op.inputs)]
 
 
 @lowers("LogicalAnd", "LogicalOr", "LogicalNot")
 def _logical(op: Op) -> list[Value]:
-    name = op.node.op
+    name = op.name
     if name == "LogicalNot":
         return [op.map(lambda b, x: b.xor(x, ir.Constant(x.type, 1)), *op.inputs)]
     return [op.map(lambda b, x, y: (b.and_ if name == "LogicalAnd" else b.or_)(x, y), *op.inputs)]
@@ -107,7 +107,7 @@ def _logical(op: Op) -> list[Value]:
 def _select(op: Op) -> list[Value]:
     condition, then, otherwise = op.inputs
     shape = op.specs[0].shape
-    if op.node.op == "Select" and shape != op.shape and shape:
+    if op.name == "Select" and shape != op.shape and shape:
         # It says of each row which one is taken.
         condition = op.loops.reshape(condition, (*shape, *(1,) * (len(op.shape) - len(shape))))
     return [op.map(lambda b, c, x, y: b.select(c, x, y), condition, then, otherwise)]
@@ -178,7 +178,7 @@ _TRANSCENDENT: dict[str, Callable[..., Any]] = {
 
 @lowers(*_UNARY)
 def _unary(op: Op) -> list[Value]:
-    emit, kinds = _UNARY[op.node.op]
+    emit, kinds = _UNARY[op.name]
     need(op.kind, kinds)
     return [op.map(emit, *op.inputs)]
 
@@ -186,7 +186,7 @@ def _unary(op: Op) -> list[Value]:
 @lowers(*_TRANSCENDENT, heavy=True)
 def _transcendent(op: Op) -> list[Value]:
     need(op.kind, SINGLE)
-    return [op.map(_TRANSCENDENT[op.node.op], *op.inputs)]
+    return [op.map(_TRANSCENDENT[op.name], *op.inputs)]
 
 
 @lowers("Pow")

@@ -31,7 +31,7 @@ _REDUCTIONS = {"Sum": "sum", "Mean": "sum", "Max": "max", "Min": "min"}
 
 @lowers(*_REDUCTIONS, heavy=True)
 def _reduction(op: Op) -> list[Value]:
-    name, shape = op.node.op, op.specs[0].shape
+    name, shape = op.name, op.specs[0].shape
     need(op.kind, NUMBERS if name == "Sum" else FLOATS)
     axes = op.axes(1, len(shape))
     if not axes or 0 in shape:
@@ -50,7 +50,7 @@ def _unsupported() -> list[Value]:
 @lowers("BiasAddGrad", heavy=True)
 def _bias_add_grad(op: Op) -> list[Value]:
     shape = op.specs[0].shape
-    if op.node.text_attr("data_format", "NHWC") != "NHWC" or len(shape) < 2:
+    if op.attr("data_format") != "NHWC" or len(shape) < 2:
         raise Unsupported
     need(op.kind)
     return [op.loops.reshape(_reduced(op, "sum", op.inputs[0], shape, range(len(shape) - 1)), op.shape)]
@@ -79,7 +79,7 @@ def _softmax(op: Op) -> list[Value]:
     need(op.kind, SINGLE)
     if not op.shape or 0 in op.shape:
         raise Unsupported
-    if op.node.op == "LogSoftmax":
+    if op.name == "LogSoftmax":
         shifted, total = _shifted(op, op.inputs[0])
         return [op.map(sub, shifted, op.loops.map(scalars.log, [total], op.kind, total.shape))]
     axis = [len(op.shape) - 1]
@@ -110,7 +110,7 @@ def _transpose(op: Op) -> list[Value]:
 
 @lowers("BroadcastTo", "Fill")
 def _broadcast(op: Op) -> list[Value]:
-    x = op.inputs[1 if op.node.op == "Fill" else 0]
+    x = op.inputs[1 if op.name == "Fill" else 0]
     return [Number(x.value, op.shape) if isinstance(x, Number) else x.broadcast(op.shape)]
 
 
@@ -134,7 +134,7 @@ def _slice(op: Op) -> list[Value]:
 
 @lowers("Split", "SplitV")
 def _split(op: Op) -> list[Value]:
-    by_sizes = op.node.op == "SplitV"
+    by_sizes = op.name == "SplitV"
     x, shape = view_of(op.inputs[0 if by_sizes else 1]), op.specs[0 if by_sizes else 1].shape
     axis = int(op.fixed(2 if by_sizes else 0)) % len(shape)
     parts: list[Value] = []
@@ -147,7 +147,7 @@ def _split(op: Op) -> list[Value]:
 
 @lowers("ConcatV2", "Concat")
 def _concat(op: Op) -> list[Value]:
-    is_first = op.node.op == "Concat"
+    is_first = op.name == "Concat"
     axis = int(op.fixed(0 if is_first else len(op.inputs) - 1)) % len(op.shape)
     given = op.inputs[1:] if is_first else op.inputs[:-1]
     specs = op.specs[1:] if is_first else op.specs[:-1]
@@ -163,7 +163,7 @@ def _concat(op: Op) -> list[Value]:
 
 @lowers("Pack")
 def _pack(op: Op) -> list[Value]:
-    axis = int(op.node.attr("axis") or 0) % len(op.shape)
+    axis = int(op.attr("axis")) % len(op.shape)
     made = op.loops.room(op.kind, op.shape)
     shape = op.shape[:axis] + op.shape[axis + 1 :]
     strides = made.strides[:axis] + made.strides[axis + 1 :]
@@ -175,6 +175,6 @@ def _pack(op: Op) -> list[Value]:
 @lowers("Unpack")
 def _unpack(op: Op) -> list[Value]:
     x = view_of(op.inputs[0])
-    axis = int(op.node.attr("axis") or 0) % len(x.shape)
+    axis = int(op.attr("axis")) % len(x.shape)
     strides = x.strides[:axis] + x.strides[axis + 1 :]
     return [View(x.buffer, s.shape, strides, x.offset + n * x.strides[axis]) for n, s in enumerate(op.outputs)]

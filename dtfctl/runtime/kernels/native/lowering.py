@@ -4,21 +4,21 @@
     def _(op: Op) -> list[Value]:
 
 A lowering takes views of a node's inputs and returns views of its outputs; `Unsupported` where the node is of a kind
-or type that it has no loops for, and is left to its kernel.
+or type that it has no loops for, and is left to its kernel. What it knows of the node is its `Step` (sketch.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.registry import Spec
 from dtfctl.runtime.kernels.native.nests import KINDS, Loops, Number, Unsupported, Value, View
+from dtfctl.runtime.kernels.native.sketch import ATTRIBUTES, Step
 
 ELEMENTS = {
     "f4": ir.FloatType(),
@@ -33,19 +33,27 @@ NUMBERS = frozenset(["f4", "f8", "i4", "i8"])
 
 @dataclass
 class Op:
-    """A node whose loops are wanted.
+    """A step whose loops are wanted.
 
     Attributes:
-        inputs: its inputs' values; specs: what they are; outputs: what it gives.
-        known: numbers of inputs that are the same in every step, by position.
+        inputs: its inputs' values.
     """
 
-    node: Node
+    step: Step
     loops: Loops
     inputs: list[Value]
-    specs: list[Spec]
-    outputs: list[Spec]
-    known: Mapping[int, Any]
+
+    @property
+    def name(self) -> str:
+        return self.step.op
+
+    @property
+    def specs(self) -> Sequence[Spec]:
+        return self.step.specs
+
+    @property
+    def outputs(self) -> Sequence[Spec]:
+        return self.step.outputs
 
     @property
     def kind(self) -> str:
@@ -54,6 +62,10 @@ class Op:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.outputs[0].shape
+
+    def attr(self, name: str) -> Any:
+        """Return one of `ATTRIBUTES`."""
+        return self.step.attrs.get(name, ATTRIBUTES[name])
 
     def map(self, emit: Callable[..., Any], *sources: Value) -> Value:
         return self.loops.map(emit, sources, self.kind, self.shape)
@@ -64,9 +76,9 @@ class Op:
         Raises:
             Unsupported: it is not.
         """
-        if position not in self.known:
+        if position not in self.step.fixed:
             raise Unsupported
-        return np.asarray(self.known[position])
+        return np.asarray(self.step.fixed[position])
 
     def axes(self, position: int, rank: int) -> list[int]:
         axes = [int(n) % rank if rank else 0 for n in self.fixed(position).reshape(-1)]

@@ -1,4 +1,4 @@
-"""A region of a plan as one call: its nodes' loops, compiled."""
+"""A region of a plan as one call."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-import dtfctl.runtime.kernels.native.lower_elements
-import dtfctl.runtime.kernels.native.lower_rows  # noqa: F401  Both enter what they lower.
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import threaded
-from dtfctl.runtime.kernels.native import code, machine
-from dtfctl.runtime.kernels.native.lowering import LOWERINGS, Op, constant
-from dtfctl.runtime.kernels.native.nests import Loops, Unsupported, Value, View
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.kept import Compiled
+from dtfctl.runtime.kernels.native.lowerable import Lowerable
+from dtfctl.runtime.kernels.native.sketch import ATTRIBUTES, MOST_FIXED, NUMBER, OPERAND, VALUE, Ref, Sketch, Step
 
 Output = tuple[Node, int]
 # Phases that touch less are not worth waking a thread.
@@ -25,7 +24,7 @@ _PARTS_EACH = 2
 
 
 class Region:
-    """Nodes' loops, added node by node in running order.
+    """Nodes of a plan, added one by one in running order.
 
     Args:
         spec: what is known of an output; root: whose value an input is.
@@ -36,74 +35,76 @@ class Region:
         self, spec: Callable[[Output], Spec | None], roots: Callable[[Node], list[Output]], known: dict[Output, Any]
     ) -> None:
         self._spec, self._roots, self._known = spec, roots, known
-        self.loops = Loops()
-        self.values: dict[Output, Value] = {}
-        self.operands: dict[Output, View] = {}
+        self._lowerable = Lowerable()
+        # Values that nodes give, as steps and outputs, and what comes from elsewhere.
+        self.values: dict[Output, tuple[int, int]] = {}
+        self.operands: dict[Output, int] = {}
         self.nodes: list[Node] = []
 
     def add(self, node: Node) -> bool:
         """Add a node; False, and nothing is changed, where it has no loops."""
-        lowering = LOWERINGS.get(node.op)
         roots = self._roots(node)
-        specs = [self._spec(r) for r in roots]
-        outputs = [self._spec((node, slot)) for slot in range(len(node.output_types))]
-        known = [s for s in outputs if s is not None]
-        if lowering is None or len(known) != len(outputs) or not known or any(0 in s.shape for s in known):
+        specs = [s for s in map(self._spec, roots) if s is not None]
+        outputs = [s for slot in range(len(node.output_types)) if (s := self._spec((node, slot))) is not None]
+        if len(specs) != len(roots) or len(outputs) != len(node.output_types):
             return False
-        before = len(self.loops.buffers), len(self.loops.assignments), dict(self.operands)
-        try:
-            inputs = [self._value(r, s) for r, s in zip(roots, specs)]
-            fixed = {n: self._known[r] for n, r in enumerate(roots) if r in self._known}
-            given = [s if s is not None else Spec((), np.dtype(np.float32)) for s in specs]
-            made = lowering(Op(node, self.loops, inputs, given, known, fixed))
-        except Unsupported:
-            self.loops.back_to(*before[:2])
-            self.operands = before[2]
+        fixed = {n: v for n, r in enumerate(roots) if (v := self._fixed(r)) is not None}
+        before = len(self.operands)
+        refs = [self._ref(r, n in fixed and fixed[n].size == 1) for n, r in enumerate(roots)]
+        attrs = {}
+        for name, usual in ATTRIBUTES.items():
+            value = node.attr(name, usual)
+            value = value.decode(errors="replace") if isinstance(value, bytes) else value
+            if value != usual and isinstance(value, (str, int)):
+                attrs[name] = value
+        if not self._lowerable.add(Step(node.op, attrs, refs, specs, outputs, fixed)):
+            for output in list(self.operands)[before:]:
+                del self.operands[output]
             return False
+        at = len(self.nodes)
         self.nodes.append(node)
-        self.values.update({(node, slot): value for slot, value in enumerate(made)})
+        self.values.update({(node, slot): (at, slot) for slot in range(len(outputs))})
         return True
 
-    def _value(self, output: Output, spec: Spec | None) -> Value:
+    def _fixed(self, output: Output) -> Any:
+        if output not in self._known or output in self.values:
+            return None
+        value = np.asarray(self._known[output])
+        return value if value.size <= MOST_FIXED and value.dtype.kind in "biuf" else None
+
+    def _ref(self, output: Output, is_number: bool) -> Ref:
         if output in self.values:
-            return self.values[output]
-        if output in self._known and np.size(self._known[output]) == 1:
-            return constant(self._known[output])
-        if spec is None or 0 in spec.shape:
-            raise Unsupported
-        if output not in self.operands:
-            self.operands[output] = self.loops.operand(spec)
-        return self.operands[output]
+            return (VALUE, *self.values[output])
+        if is_number:
+            return NUMBER, 0, 0
+        return OPERAND, self.operands.setdefault(output, len(self.operands)), 0
 
-    def compile(self, wanted: Sequence[tuple[Output, Spec]]) -> tuple[Into, list[Output]]:
-        """Compile what is wanted of the region.
+    def sketch(self, wanted: Sequence[Output]) -> Sketch:
+        """Return what compiling it takes, where these of its values are wanted."""
+        return Sketch(self._lowerable.steps, [self.values[output] for output in wanted])
 
-        Returns:
-            The call, which fills what is wanted, and its operands.
-        """
-        outputs = [self.loops.output(self.values[output], spec) for output, spec in wanted]
-        self.loops.group()
-        used = {v.buffer for g in self.loops.groups for v in g.views()}
-        operands = [o for o, view in self.operands.items() if view.buffer in used]
-        made = code.generate(self.loops, [self.operands[o].buffer for o in operands], outputs)
-        shapes = [self.loops.buffers[self.operands[o].buffer] for o in operands]
-        call = _call(made, [(np.dtype(s.kind), s.shape) for s in shapes])
+    def call(self, made: Compiled) -> tuple[Into, list[Output]]:
+        """Make the call, which fills what is wanted; and its operands."""
+        of = list(self.operands)
+        operands = [of[n] for n in made.operands]
+        specs = [s for s in map(self._spec, operands) if s is not None]
         scratch = (Spec((max(made.scratch, 1),), np.dtype(np.uint8)),)
-        return Into(call, scratch=scratch, is_guarded=True), operands
+        return Into(_call(made, specs), scratch=scratch, is_guarded=True), operands
 
 
-# Cells that are alike are one piece of code.
+# Regions that are alike share their code.
 _loaded = lru_cache(256)(machine.load)
 
 
-def _call(made: code.Code, operands: list[tuple[np.dtype[Any], tuple[int, ...]]]) -> Callable[..., None]:
-    whole = _loaded(made.text, "region")
+def _call(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
+    loaded = _loaded(made.image)
+    whole = loaded["region"]
     count = len(operands)
 
     def again(*arrays: Any) -> tuple[Any, ...]:
         """Make operands what the code takes: contiguous arrays of its types."""
         given = []
-        for array, (dtype, shape) in zip(arrays, operands):
+        for array, (shape, dtype) in zip(arrays, operands):
             if getattr(array, "dtype", None) != dtype or array.shape != shape:
                 raise Unfit
             given.append(np.ascontiguousarray(array, dtype).reshape(shape))
@@ -120,7 +121,7 @@ def _call(made: code.Code, operands: list[tuple[np.dtype[Any], tuple[int, ...]]]
     shared = [p.blocks >= 2 and p.nbytes >= _LEAST_BYTES_SHARED for p in made.phases]
     if size < 2 or not any(shared):
         return alone
-    part = _loaded(made.text, "part")
+    part = loaded["part"]
     numbers = [np.array(n, np.int64) for n in range(len(made.phases))]
     bounds = [
         [

@@ -1,0 +1,94 @@
+"""python -m dtfctl.runtime.kernels.native.compile: make sketches of regions images, for the process that started it.
+
+Reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes. It runs when nobody
+else wants a core, and ends with its standard input or output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from functools import lru_cache
+from typing import Any
+
+from dtfctl.runtime.kernels.native.image import Image, image_of
+from dtfctl.runtime.kernels.native.kept import Compiled, Phase
+from dtfctl.runtime.kernels.native.lowerable import Lowerable
+from dtfctl.runtime.kernels.native.sketch import Sketch
+
+_LEAST_PRIORITY = 19
+
+
+def compiled(sketch: Sketch) -> Compiled:
+    """Compile a region.
+
+    Raises:
+        RuntimeError: LLVM refuses it, or gives what cannot be an image.
+    """
+    region = Lowerable()
+    for step in sketch.steps:
+        if not region.add(step):
+            raise RuntimeError(f"{step.op} has no loops")
+    made, operands = region.generate(sketch.wanted)
+    image = image_of_text(made.text)
+    phases = [Phase(p.blocks, p.nbytes) for p in made.phases]
+    return Compiled(operands, made.scratch, phases, image)
+
+
+def image_of_text(text: str) -> Image:
+    """Compile LLVM's text.
+
+    Raises:
+        RuntimeError: LLVM refuses it, or gives what cannot be an image.
+    """
+    llvm, machine = _llvm()
+    # Nothing may become a call of a library: an image refers to nothing outside of it.
+    module = llvm.parse_assembly(text.replace(" noinline nounwind", ' noinline nounwind "no-builtins"'))
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return image_of(machine.emit_object(module))
+
+
+@lru_cache(1)
+def _llvm() -> tuple[Any, Any]:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(cpu=name, features=features, opt=3, reloc="pic", codemodel="small")
+    return binding, machine
+
+
+def _step_back() -> None:
+    """Let all others have the cores first, whatever the process that started this one may have."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, 0, _LEAST_PRIORITY)
+    except OSError as e:
+        logging.getLogger(__name__).info("regions are compiled at the usual priority: %s", e)
+
+
+def main() -> int:
+    _step_back()
+    logging.basicConfig(stream=sys.stderr)
+    out = sys.stdout.buffer
+    for line in sys.stdin:
+        try:
+            head, image = compiled(Sketch.of(line)).packed()
+        except RuntimeError as e:
+            head, image = json.dumps({"error": str(e)}), b""
+        out.write(head.encode() + b"\n" + image)
+        out.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
