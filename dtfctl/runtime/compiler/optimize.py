@@ -11,6 +11,7 @@ from dtfctl.runtime.compiler.passes.branches import choose_branches
 from dtfctl.runtime.compiler.passes.common import merge_common
 from dtfctl.runtime.compiler.passes.dependencies import drop_idle
 from dtfctl.runtime.compiler.passes.fold import DEFAULT_LIMIT, fold_constants
+from dtfctl.runtime.compiler.passes.loops import drop_dead_variables
 from dtfctl.runtime.compiler.passes.mixed_precision import lower_precision
 from dtfctl.runtime.compiler.passes.rewrite import drop_unused
 from dtfctl.runtime.framework import dtypes
@@ -38,7 +39,7 @@ class Rewrites:
         fold: compute what depends on constants only; `fold_limit` bounds a result, in bytes.
         common: make equal nodes one.
         arithmetic: bypass nodes that give what they got.
-        branches: drop branches of constant conditions.
+        branches: drop branches of constant conditions, and loop variables that lead to nothing.
         dependencies: do not compute what is only waited for.
         remapping: let workers plan for the shapes they see, with fused kernels and buffers kept between steps. That
             changes no graph, so only its own switch turns it off.
@@ -94,6 +95,9 @@ def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None
         drop_unused(graph, roots)
         if rewrites.fold:
             changed = fold_constants(graph, rewrites.fold_limit) or changed
+    if rewrites.branches:
+        while drop_dead_variables(graph, protected):
+            drop_unused(graph, roots)
     if rewrites.arithmetic:
         changed = simplify(graph) or changed
     if rewrites.common:

@@ -207,11 +207,11 @@ class _Planner:
             left_out | {node: work.operands for node, work in folds.work.items()},
             self.aliases,
         )
+        outputs: list[Output] = []
         for found in find_regions(self.order, around, self.shaped.missing):
-            self.fresh.update(o for o, _ in found.outputs if self._base(o) in self.captured)
             self.fuser.take_region(found.nodes, Work(found.into, found.operands, found.outputs))
-            for node in found.nodes:
-                self.regional.add(node)
+            self.regional.update(found.nodes)
+            outputs += [output for output, _ in found.outputs]
         for node in reversed(self.order):
             if node not in self.regional:
                 continue
@@ -221,6 +221,9 @@ class _Planner:
                 first = self.needs.pop((node, slot), None)
                 if first is not None:
                     self._require(first, [r for e in node.inputs if (r := self.root(e)) not in self.shaped.fixed])
+        # A region lets go of what it gets, whatever its nodes' kernels would.
+        self._find_captured()
+        self.fresh.update(o for o in outputs if self._base(o) in self.captured)
 
     # What is known ----------------------------------------------------------------------------------------------------
 
@@ -303,8 +306,14 @@ class _Planner:
 
     def _find_captured(self) -> None:
         """Find the memory somebody may keep, and the large memory that goes to other tasks."""
+        self.captured.clear()
+        self.sent.clear()
         for _, node, base in self._uses():
-            if (node, 0) not in self.shaped.fixed and not self._promises(node).lets_go_at(node):
+            if (
+                node not in self.regional
+                and (node, 0) not in self.shaped.fixed
+                and not self._promises(node).lets_go_at(node)
+            ):
                 self.captured.add(base)
                 if node.op in SENDS and not is_client_terminated(node) and self._is_large(base):
                     self.sent.add(base)

@@ -130,6 +130,7 @@ class _Compiler(NodeLines):
             self.shaped.is_worthwhile,
             sorted((self.position[node], by) for node, by in self.shaped.folded.items()),
             list({g.positions.start: g for g in self.groups.values()}.values()),
+            frozenset(self.places[o] for o in self.shaped.buffers if o in self.places),
             self.shaped.missing,
         )
 

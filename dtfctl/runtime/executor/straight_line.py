@@ -84,6 +84,7 @@ class StraightLine:
         groups: stages of it that run in any order; which have not begun is in the local `left` of a group.
         beside: who goes on where this cannot, and runs traced steps; None for an iteration of a loop, which needs
             neither.
+        buffers: the constants that are written anew in each step.
         missing: regions of it that were not compiled yet.
         careful: for nodes whose line leaves checks to numpy, the kernel that makes them and says what is wrong, with
             its operands.
@@ -102,6 +103,7 @@ class StraightLine:
     is_shaped: bool = False
     folds: Sequence[tuple[int, int]] = ()
     groups: Sequence[Group] = ()
+    buffers: Collection[str] = ()
     missing: Sequence[Sketch] = ()
     beside: Beside | None = None
 
@@ -200,7 +202,8 @@ class StraightLine:
             else:
                 value = local_values.get(place, self.constants.get(place))
             if value is not None:
-                found[output] = value
+                # What a region would let go of may be kept by its nodes' kernels.
+                found[output] = value.copy() if place in self.buffers else value
         for output, root in self.aliases.items():
             if root in found:
                 found[output] = found[root]

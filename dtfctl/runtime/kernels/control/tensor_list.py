@@ -44,6 +44,11 @@ class TensorList:
     def __len__(self) -> int:
         return len(self.items)
 
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Tell whether an item of this shape may be in the list."""
+        dims = self.element_shape.dims_or_none
+        return dims is None or dims == shape or self.element_shape.is_compatible_with(shape)
+
     def with_items(self, items: PersistentList | Iterable[Any]) -> TensorList:
         """Make a list of the same kind with other items."""
         return TensorList(self.element_dtype, self.element_shape, items, self.max_num_elements)

@@ -72,7 +72,7 @@ def tensor_list_push_back(k: KernelBuild) -> Kernel:
 
 
 def _check_item(held: TensorList, value: Any, where: str = "") -> None:
-    if held.element_shape.rank is not None and not held.element_shape.is_compatible_with(value.shape):
+    if not held.takes(value.shape):
         raise InvalidArgumentError(
             f"Tried to append a tensor with incompatible shape to a list{where}. Op element shape: "
             f"{shape_text(value.shape)} list shape: {shape_text(held.element_shape)}"
@@ -201,7 +201,7 @@ def tensor_list_set_item(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Expected argument 1 to be a scalar. Received a tensor of shape {shape_text(index.shape)}"
             )
-        if held.element_shape.rank is not None and not held.element_shape.is_compatible_with(value.shape):
+        if not held.takes(value.shape):
             raise InvalidArgumentError(
                 "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
                 f"{shape_text(value.shape)} list shape: {shape_text(held.element_shape)}"
