@@ -145,6 +145,37 @@ def test_a_product_adds_its_bias(monkeypatch: pytest.MonkeyPatch, bias_first: bo
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("case", ["all", "other rows", "wanted", "not a product", "long"])
+def test_products_that_are_added_up_are_one(case: str) -> None:
+    """As the gradient of weights that were used several times; not where somebody wants one of them."""
+    counts = [300, 300] if case == "long" else [5, 2, 5] if case == "other rows" else [5, 5, 5]
+    results = []
+    for config in (node_by_node(), None):
+        with tf.Graph().as_default():
+            rng = np.random.default_rng(0)
+            pairs = [[tf.placeholder(tf.float32, [n, size]) for size in (6, 4)] for n in counts]
+            feeds = {x: rng.standard_normal(x.shape.as_list()).astype(F) for pair in pairs for x in pair}
+            products = [tf.matmul(a * 2.0, b, transpose_a=True) for a, b in pairs]
+            total = (
+                tf.add_n(
+                    [*products, tf.reshape(pairs[0][0], [-1])[:24, None][:6] * tf.ones([6, 4])]
+                    if case == "not a product"
+                    else products
+                )
+                * 1.0
+            )
+            wanted = [total, products[1] + 1.0] if case == "wanted" else [total]
+            with tf.Session(config=config) as session:
+                for _ in range(4):
+                    got = session.run(wanted, feeds)
+                if config is None:
+                    assert ("MatMul" in done_by_others(planned(session))) is (case in ("all", "other rows"))
+            results.append(got)
+    for x, y in zip(*results):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_rectified_image_that_is_wanted_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     loops_as_python(monkeypatch)
     x = tf.placeholder(tf.float32, [2, 4, 4, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -19,6 +20,8 @@ from dtfctl.runtime.kernels.registry import KernelBuild
 _add_up: Any = np.add.reduce
 # Elements that BLAS adds up without waking threads.
 MOST_ALONE = 9000
+# Products of more rows each gain nothing by being one, which takes memory.
+_MOST_STACKED = 256
 # Rows shorter than this are added up several at a time, side by side,
 _WIDE = 1024
 # unless there are few that are not short.
@@ -59,6 +62,39 @@ def _multiply_with_bias(node: Node, around: Around) -> Iterator[Fusion]:
         into = product_by_onednn(a, b, *_transposed(made), True)
         if into is not None:
             yield [Line(node, into, [*factors, bias], [((node, 0), spec)], (made,))]
+
+
+@fuses("AddN")
+def _sum_of_products(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let one product of all rows add up the products of a few rows each, as gradients of weights used often are."""
+    made = [around.only_made_by(e, "MatMul") for e in node.inputs]
+    products = [m for m in made if m is not None]
+    spec = around.spec((node, 0))
+    if len(products) < 2 or len(products) != len(made) or spec is None:
+        return
+    factors = [[around.root(e) for e in m.inputs] for m in products]
+    specs = [[around.spec(f) for f in pair] for pair in factors]
+    if any(_transposed(m) != (True, False) or not _are_matrices(*pair) for m, pair in zip(products, specs)):
+        return
+    rows = [a.shape[0] for a, _ in specs if a is not None]
+    if max(rows) > _MOST_STACKED:
+        return
+    a, b = (Spec((sum(rows), size), spec.dtype) for size in spec.shape)
+    into = product(a, b, True, False)
+    if around.has_onednn and into.beside_onednn is not None:
+        into = into.beside_onednn()
+    ends = list(accumulate(rows))
+    parts = [slice(end - count, end) for end, count in zip(ends, rows)]
+
+    def call(*values: Any) -> None:
+        *given, out, x, y = values
+        for n, part in enumerate(parts):
+            x[part] = given[2 * n]
+            y[part] = given[2 * n + 1]
+        into.call(x, y, out)
+
+    operands = [f for pair in factors for f in pair]
+    yield [Line(node, Into(call, scratch=(a, b)), operands, [((node, 0), spec)], tuple(products))]
 
 
 @makes("BiasAddGrad")
