@@ -89,3 +89,25 @@ def test_those_without_a_ps_lose_no_step_when_a_worker_dies(environ: dict[str, s
     going_on = [int(step) for step in re.findall(r"worker/0 \| goes on from step (\d+) of", out)]
     assert going_on[0] == 0 and len(failed) == len(going_on) - 1 > 0
     assert all(after - before in (0, 1) for before, after in zip(failed, going_on[1:]))
+
+
+@pytest.mark.nightly
+def test_a_strategys_workers_go_on_when_one_dies(environ: dict[str, str], tmp_path: Path) -> None:
+    """kill -9 in the middle of training: the group forms again, and the one that is back has what the other has."""
+    spec = tmp_path / "c.yaml"
+    spec.write_text("cluster: demo\ntasks: {worker: 2}\n")
+    up = dtfctl("up", spec, environ=environ)
+    assert up.returncode == 0, up.stderr
+    cluster = Cluster.open("demo")
+    script = "examples/replication/multi_worker_mirrored.py"
+    command = [sys.executable, "-m", "dtfctl", "submit", script, "--steps", "2000"]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as client:
+        wait_until(lambda: task(cluster, "worker/0").steps > 200, "200 steps", 90)
+        os.kill(int(pids(cluster)["worker/1"] or 0), 9)
+        out, err = client.communicate(timeout=150)
+        assert client.returncode == 0, out + err
+    reached = re.findall(r"held-out digits: ([0-9.]+)%", out)
+    assert len(reached) == 2 and all(float(r) >= 95 for r in reached)
+    assert task(cluster, "worker/1").restarts == 1

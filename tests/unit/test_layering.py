@@ -28,7 +28,7 @@ RUNTIME = [
     {"runtime.steps"},
     {"runtime.collective"},
     {"runtime.services"},
-    {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
+    {"runtime.client", "runtime.train", "runtime.strategies", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.export", "runtime.testing"},
     {"runtime.keras"},
     {"runtime.api", "runtime"},

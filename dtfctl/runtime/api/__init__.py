@@ -314,6 +314,7 @@ from dtfctl.runtime.ops.variables import (
     disable_resource_variables,
     enable_resource_variables,
     resource_variables_enabled,
+    variable_creator_scope,
 )
 from dtfctl.runtime.ops.while_loop import (
     while_loop,

@@ -31,7 +31,7 @@ INSTEAD: dict[str, str] = {
     "CriticalSection": "`tf.control_dependencies`, or a queue of one element",
     "data": "`tf.data.Dataset` and its iterators",
     "debugging": "`tf.Assert`, `tf.check_numerics` and `tf.Print`",
-    "distribute": "replication as in examples/replication",
+    "distribute": "strategies as in docs/distributed-training.md",
     "dtypes": "`tf.as_dtype` and the types themselves",
     "enable_eager_execution": "`tf.Session`, or `dtfctl.runtime.eager`",
     "enable_v2_behavior": "`tf.Session`: programs here are TF1's",

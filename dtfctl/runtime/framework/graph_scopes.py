@@ -37,6 +37,7 @@ class Scopes(threading.local):
         self.controls: list[ControlBlock] = []
         self.container = ""
         self.attrs: dict[str, graph_pb2.AttrValue] = {}
+        self.creators: list[Callable[..., Any]] = []
 
 
 class ScopedGraph:
@@ -216,6 +217,24 @@ class ScopedGraph:
             yield
         finally:
             self._scopes.attrs = old
+
+    @contextlib.contextmanager
+    def variable_creator_scope(self, creator: Callable[..., Any]) -> Iterator[None]:
+        """Let `creator(next_creator, **arguments)` make the variables made inside."""
+        old = self._scopes.creators
+        self._scopes.creators = [*old, creator]
+        try:
+            yield
+        finally:
+            self._scopes.creators = old
+
+    def open_scopes(self) -> dict[str, Any]:
+        """Return what is open in this thread, for `take_scopes` of another."""
+        return dict(vars(self._scopes))
+
+    def take_scopes(self, scopes: Mapping[str, Any]) -> None:
+        """Let this thread be in the scopes that another one was in."""
+        vars(self._scopes).update(scopes)
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:

@@ -13,6 +13,7 @@ from dtfctl.runtime.keras import backend, feeding, loops, losses, metrics as met
 from dtfctl.runtime.keras.endpoint import Endpoint, call_metrics, make_metrics, output_loss, per_output
 from dtfctl.runtime.keras.network import Network
 from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.strategies import contexts
 
 
 class Model(Network):
@@ -60,6 +61,11 @@ class Model(Network):
         """
         if context.get_default_graph().executes:
             raise RuntimeError("tf.keras models are trained in graph mode: do not enable eager execution")
+        if contexts.has_strategy():
+            raise NotImplementedError(
+                f"tf.keras Model.compile in the scope of {contexts.get_strategy()}: `fit` trains one replica. Build "
+                "the model in a function given to `strategy.run`, and minimize its loss with an optimizer of tf.train"
+            )
         for name, value in (("distribute", distribute), *kwargs.items()):
             if value not in (None, False):
                 raise NotImplementedError(

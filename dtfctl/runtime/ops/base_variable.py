@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
@@ -56,7 +59,39 @@ def set_kinds(reference: type[Variable], resource: type[Variable]) -> None:
     _kinds.update({False: reference, True: resource})
 
 
-class Variable:
+class _ByCreators(type):
+    """Asks the `variable_creator_scope`s around, the innermost first, for what `Variable(...)` is to give."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        creators = _open_creators() if cls is Variable else []
+        if not creators or kwargs.get("variable_def") is not None:
+            return super().__call__(*args, **kwargs)
+        create: Callable[..., Any] = super().__call__
+        for creator in creators:
+            create = functools.partial(creator, create)
+        return create(**dict(zip(_ARGUMENTS, args)), **kwargs)
+
+
+def _open_creators() -> list[Callable[..., Any]]:
+    """List the creators of the default graph and of those around it, the outermost first."""
+    graph: Any = context.get_default_graph()
+    found: list[Callable[..., Any]] = []
+    while graph is not None:
+        found = [*graph._scopes.creators, *found]
+        graph = getattr(graph, "outer_graph", None)
+    return found
+
+
+def variable_creator_scope(variable_creator: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Let `variable_creator(next_creator, **arguments)` make the variables of a block.
+
+    It gives what stands for the variable, which it mostly gets from `next_creator(**arguments)`: that of the block
+    around, in the end `tf.Variable` itself. The arguments are those that the program names, by name.
+    """
+    return context.get_default_graph().variable_creator_scope(variable_creator)
+
+
+class Variable(metaclass=_ByCreators):
     """State kept between runs of a session.
 
     Args:
@@ -230,6 +265,14 @@ class Variable:
 
         _session_for(self.graph, session).run(self.initializer, {self.initializer.inputs[1]: value})
 
+    def _saved_value(self) -> Tensor:
+        """Get what a saver reads."""
+        raise NotImplementedError
+
+    def _restore(self, value: Tensor, validate_shape: bool) -> Operation | Tensor:
+        """Make what assigns a value that a saver has read."""
+        raise NotImplementedError
+
     def _set_save_slice_info(self, info: Any) -> None:
         self._save_slice_info = info
 
@@ -300,6 +343,9 @@ class Variable:
 
     def count_up_to(self, limit: int) -> Tensor:
         raise NotImplementedError
+
+
+_ARGUMENTS = tuple(inspect.signature(Variable.__init__).parameters)[1:]
 
 
 def _delegate(operator: str) -> Callable[..., Any]:

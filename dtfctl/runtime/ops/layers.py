@@ -15,6 +15,7 @@ from dtfctl.runtime.ops import init_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
 from dtfctl.runtime.ops.layer_arguments import sized
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -316,8 +317,14 @@ def batch_normalization(
         )
         # What is not trained is not cut into parts.
         opened.set_partitioner(None)
-        mean = get_variable("moving_mean", [size], dtypes.float32, moving_mean_initializer, trainable=False)
-        variance = get_variable("moving_variance", [size], dtypes.float32, moving_variance_initializer, trainable=False)
+        # Under a strategy every replica moves its own.
+        own: dict[str, Any] = {
+            "trainable": False,
+            "synchronization": VariableSynchronization.ON_READ,
+            "aggregation": VariableAggregation.MEAN,
+        }
+        mean = get_variable("moving_mean", [size], dtypes.float32, moving_mean_initializer, **own)
+        variance = get_variable("moving_variance", [size], dtypes.float32, moving_variance_initializer, **own)
         g, b = convert_to_tensor(gamma), convert_to_tensor(beta)
 
         def train() -> list[Tensor]:

@@ -106,6 +106,12 @@ class RefVariable(Variable):
     def _is_initialized(self) -> Tensor:
         return apply_op("IsVariableInitialized", ref=self._variable)
 
+    def _saved_value(self) -> Tensor:
+        return self._variable
+
+    def _restore(self, value: Tensor, validate_shape: bool) -> Operation | Tensor:
+        return apply_op("Assign", ref=self._variable, value=value, validate_shape=validate_shape, use_locking=True)
+
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         out = apply_op("Assign", ref=self._variable, value=value, use_locking=use_locking, name=name)
         return out if read_value else out.op

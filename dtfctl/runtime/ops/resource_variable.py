@@ -102,6 +102,12 @@ class ResourceVariable(Variable):
     def is_initialized(self, name: str | None = None) -> Tensor:
         return apply_op("VarIsInitializedOp", resource=self.handle, name=name)
 
+    def _saved_value(self) -> Tensor:
+        return self.value()
+
+    def _restore(self, value: Tensor, validate_shape: bool) -> Operation | Tensor:
+        return make_op("AssignVariableOp", resource=self.handle, value=value, dtype=value.dtype)
+
     def _after(self, op: Operation) -> ResourceVariable:
         """Make this variable stand for what it is once `op` has run."""
         return _Assigned(self, op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -78,13 +79,32 @@ class VariableScope:
         return self.get_collection(GraphKeys.LOCAL_VARIABLES)
 
 
+class _Open(threading.local):
+    """The scope that a thread is in, and how often it has opened each scope name."""
+
+    def __init__(self) -> None:
+        self.scope = VariableScope()
+        self.scope_counts: dict[str, int] = {}
+
+
 @dataclass
 class _Store:
-    """Variables of one graph by name, and how often each scope name was opened."""
+    """Variables of one graph by name, and what is open in each thread."""
 
     variables: dict[str, Any] = field(default_factory=dict)
-    scope_counts: dict[str, int] = field(default_factory=dict)
-    scope: VariableScope = field(default_factory=VariableScope)
+    _open: _Open = field(default_factory=_Open)
+
+    @property
+    def scope(self) -> VariableScope:
+        return self._open.scope
+
+    @scope.setter
+    def scope(self, scope: VariableScope) -> None:
+        self._open.scope = scope
+
+    @property
+    def scope_counts(self) -> dict[str, int]:
+        return self._open.scope_counts
 
     def open(self, scope_name: str) -> None:
         self.scope_counts[scope_name] = self.scope_counts.get(scope_name, 0) + 1
@@ -104,6 +124,19 @@ def _store() -> _Store:
         ref.append(_Store())
     store: _Store = ref[0]
     return store
+
+
+def open_scopes() -> tuple[VariableScope, dict[str, int]]:
+    """Return the scope that this thread is in, and how often it has opened which, for `take_scopes` of another."""
+    return _store().scope, dict(_store().scope_counts)
+
+
+def take_scopes(scopes: tuple[VariableScope, dict[str, int]]) -> None:
+    """Let this thread be in the scope that another one was in, and go on counting where that was."""
+    store = _store()
+    store.scope = scopes[0]
+    store.scope_counts.clear()
+    store.scope_counts.update(scopes[1])
 
 
 def get_variable_scope() -> VariableScope:

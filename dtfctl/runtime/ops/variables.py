@@ -16,6 +16,7 @@ from dtfctl.runtime.ops.base_variable import (
     enable_resource_variables,
     resource_variables_enabled,
     set_kinds,
+    variable_creator_scope,
 )
 from dtfctl.runtime.ops.ref_variable import RefVariable
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
@@ -30,6 +31,7 @@ __all__ = [
     "disable_resource_variables",
     "enable_resource_variables",
     "resource_variables_enabled",
+    "variable_creator_scope",
 ]
 
 set_kinds(reference=RefVariable, resource=ResourceVariable)

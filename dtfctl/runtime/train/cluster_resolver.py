@@ -75,3 +75,41 @@ class TFConfigClusterResolver:
 
     def num_accelerators(self, *unused: Any, **also_unused: Any) -> dict[str, int]:
         return {}
+
+
+class SimpleClusterResolver:
+    """Says what it is told.
+
+    Args:
+        cluster_spec: the tasks of the cluster. master: a session's target in this process.
+        task_type, task_id: this process's own task.
+    """
+
+    def __init__(
+        self,
+        cluster_spec: Any,
+        master: str = "",
+        task_type: str | None = None,
+        task_id: int | None = None,
+        environment: str = "",
+        num_accelerators: Any = None,
+        rpc_layer: str | None = None,
+    ) -> None:
+        self._cluster, self._master = ClusterSpec(cluster_spec), master
+        self.task_type, self.task_id = task_type, task_id
+        self.environment, self.rpc_layer = environment, rpc_layer
+        self._accelerators = dict(num_accelerators or {})
+
+    def cluster_spec(self) -> ClusterSpec:
+        return self._cluster
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
+        """Return the session target: that of another task where one is named."""
+        if task_type is None or task_id is None:
+            return self._master
+        layer = rpc_layer or self.rpc_layer
+        address = self._cluster.task_address(task_type, task_id)
+        return f"{layer}://{address}" if layer else str(address)
+
+    def num_accelerators(self, *unused: Any, **also_unused: Any) -> dict[str, int]:
+        return self._accelerators

@@ -16,6 +16,7 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import AbortedError, OpError, OutOfRangeError, UnavailableError
+from dtfctl.runtime.strategies import contexts
 from dtfctl.runtime.train.checkpoint_defaults import how_often
 from dtfctl.runtime.train.coordinator import Coordinator
 from dtfctl.runtime.train.hooks.checkpoints import CheckpointSaverHook
@@ -410,6 +411,9 @@ def MonitoredTrainingSession(
         save_summaries_steps, save_summaries_secs: how often (100 steps when neither is given; None never).
         log_step_count_steps: log the rate of steps this often.
         max_wait_secs: how long a worker waits for the chief.
+
+    In the scope of a strategy whose workers each build a graph, the strategy says who is chief, and what the session
+    sees; `master` is this process's own task where it is not given.
     """
     if save_summaries_steps is USE_DEFAULT and save_summaries_secs is USE_DEFAULT:
         save_summaries_steps, save_summaries_secs = 100, None
@@ -421,12 +425,22 @@ def MonitoredTrainingSession(
     save_checkpoint_secs = None if save_checkpoint_secs is USE_DEFAULT else save_checkpoint_secs
     scaffold = scaffold or Scaffold()
     everyone = list(hooks or [])
+    own = None
+    if contexts.has_strategy():
+        extended = contexts.get_strategy().extended
+        own = extended.session_creator(scaffold, master, config, checkpoint_dir)
+        if extended.experimental_between_graph:
+            is_chief = extended.should_checkpoint
+            config = extended.update_config(config or config_pb2.ConfigProto())
+            master = master or extended.cluster_resolver.master()
+    if own is not None and not is_chief:
+        return MonitoredSession(own, everyone, stop_grace_period_secs)
     if not is_chief:
         return MonitoredSession(
             WorkerSessionCreator(scaffold, master, config, max_wait_secs), everyone, stop_grace_period_secs
         )
     everyone += list(chief_only_hooks or [])
-    creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+    creator = own or ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     summaries = summary_dir or checkpoint_dir
     if summaries:
         if log_step_count_steps:

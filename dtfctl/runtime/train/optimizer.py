@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.transfer_compression import compressed_gradient
 from dtfctl.runtime.ops.variable_collections import trainable_variables
 from dtfctl.runtime.ops.variables import Variable
+from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.strategies.loss_scaling import loss_of_replica
+from dtfctl.runtime.strategies.values import value_container
 from dtfctl.runtime.train import slot_creator
 
 GradAndVar = tuple[Any, Any]
@@ -110,6 +114,7 @@ class Optimizer:
             return list(zip(*graph.loss_gradients(loss, var_list, grad_loss)))
         tensor = convert_to_tensor(loss() if callable(loss) else loss)
         _check_type(tensor)
+        tensor = loss_of_replica(tensor)
         variables = trainable_variables() if var_list is None else list(var_list)
         variables += context.get_default_graph().get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)
         flat: list[Any] = []
@@ -145,6 +150,8 @@ class Optimizer:
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
+        if contexts.has_strategy():
+            return self._apply_in_replica(pairs, global_step, name)
         for g, v in pairs:
             if not isinstance(v, Variable):
                 raise TypeError(f"Variable must be a tf.Variable: {v!r}")
@@ -176,6 +183,51 @@ class Optimizer:
             graph.add_to_collection(GraphKeys.TRAIN_OP, train_op)
         return train_op
 
+    def _apply_in_replica(self, pairs: list[GradAndVar], global_step: Any, name: str | None) -> Any:
+        """Apply the sum of all replicas' gradients to every copy of the variables."""
+        if contexts.in_cross_replica_context():
+            raise RuntimeError(
+                "apply_gradients is called within a replica: in a function given to `strategy.run`, not across them"
+            )
+        used = [(g, v) for g, v in pairs if g is not None]
+        if not used:
+            raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+        return contexts.get_replica_context().merge_call(self._distributed_apply, args=(used, global_step, name))
+
+    def _distributed_apply(
+        self, distribution: Any, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
+    ) -> Any:
+        pairs = list(grads_and_vars)
+        extended, graph = distribution.extended, context.get_default_graph()
+        variables = [v for _, v in pairs]
+        summed = extended.batch_reduce_to("SUM", pairs)
+        with init_scope():
+            self._create_slots(variables)
+
+        def update(copy: Any, grad: Any) -> Operation:
+            with graph.name_scope(f"update_{_base_name(copy)}"), graph.colocate_with(copy.op):
+                return self._update(grad, copy)
+
+        with name_scope(name, self._name) as scope:
+            self._prepare()
+            updates = [
+                op
+                for grad, v in zip(summed, variables, strict=True)
+                for op in extended.update(v, update, args=(grad,), group=False)
+            ]
+            devices = extended.non_slot_devices(variables)
+            finished = extended.update_non_slot(devices, lambda: self._finish(updates, "update"), group=False)
+            if global_step is None:
+                train_op: Any = group(*finished, name=scope)
+            else:
+                with graph.control_dependencies(finished):
+                    one = convert_to_tensor(1, global_step.dtype.base_dtype)
+                    counted = extended.update(global_step, lambda v: v.assign_add(one, read_value=False), group=False)
+                train_op = group(*counted, name=scope)
+        if train_op not in graph.get_collection_ref(GraphKeys.TRAIN_OP):
+            graph.add_to_collection(GraphKeys.TRAIN_OP, train_op)
+        return train_op
+
     def _update(self, grad: Any, variable: Any) -> Operation:
         if isinstance(grad, IndexedSlices):
             if variable._is_resource:
@@ -192,7 +244,7 @@ class Optimizer:
 
     def get_slot(self, var: Any, name: str) -> Any:
         """Return the slot of this name kept for `var`, or None."""
-        return self._slots.get(name, {}).get(var)
+        return self._slots.get(name, {}).get(value_container(var))
 
     def get_slot_names(self) -> list[str]:
         return sorted(self._slots)
@@ -256,15 +308,25 @@ class Optimizer:
 
     def _slot(self, var: Any, slot_name: str, create: Callable[[], Any]) -> Any:
         held = self._slots.setdefault(slot_name, {})
-        if var not in held:
-            held[var] = create()
-        return held[var]
+        key = value_container(var)
+        if key not in held:
+            with self._beside(var):
+                held[key] = create()
+        return held[key]
+
+    @staticmethod
+    def _beside(var: Any) -> contextlib.AbstractContextManager[None]:
+        """Make the variables of a block where `var` has its copies."""
+        if not contexts.has_strategy():
+            return contextlib.nullcontext()
+        beside: contextlib.AbstractContextManager[None] = contexts.get_strategy().extended.colocate_vars_with(var)
+        return beside
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
         graph: Any = _outer_graph()
         key = (name, graph)
         if key not in self._non_slots:
-            with graph.colocate_with(colocate_with.op):
+            with graph.colocate_with(colocate_with.op), self._beside(colocate_with):
                 self._non_slots[key] = Variable(
                     initial_value,
                     name=name,

@@ -7,10 +7,9 @@ from typing import Any
 
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
-from dtfctl.runtime.ops.resource_variable import ResourceVariable
 from dtfctl.runtime.ops.transfer_compression import STATES, TransferState
 from dtfctl.runtime.ops.variable_collections import global_variables
 from dtfctl.runtime.ops.variables import Variable
@@ -39,7 +38,7 @@ class _SaveableVariable(SaveableObject):
         info = variable._get_save_slice_info()
         self.variable = variable
         with context.get_default_graph().colocate_with(None, ignore_existing=True):
-            tensor = variable._as_graph_element() if not variable._is_resource else variable.value()
+            tensor = variable._saved_value()
         super().__init__(variable, [(tensor, info.spec if info else "", name)], name)
 
     @property
@@ -50,17 +49,7 @@ class _SaveableVariable(SaveableObject):
         value = restored_tensors[0]
         if restored_shapes is not None:
             value = apply_op("Reshape", tensor=value, shape=restored_shapes[0])
-        if isinstance(self.variable, ResourceVariable):
-            return make_op(
-                "AssignVariableOp",
-                resource=self.variable.handle,
-                value=value,
-                dtype=value.dtype,
-            )
-        validate = restored_shapes is None and self.variable.shape.is_fully_defined()
-        return make_op(
-            "Assign", ref=self.variable._as_graph_element(), value=value, validate_shape=validate, use_locking=True
-        )
+        return self.variable._restore(value, restored_shapes is None and self.variable.shape.is_fully_defined())
 
 
 class _SaveableStates(SaveableObject):

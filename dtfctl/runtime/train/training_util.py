@@ -9,7 +9,7 @@ from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, variable_scope
-from dtfctl.runtime.ops.variables import Variable
+from dtfctl.runtime.ops.variables import Variable, VariableAggregation
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
@@ -54,6 +54,7 @@ def create_global_step(graph: Graph | None = None) -> Any:
             initializer=init_ops.Zeros(),
             trainable=False,
             collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP],
+            aggregation=VariableAggregation.ONLY_FIRST_REPLICA,
         )
 
 

@@ -14,6 +14,7 @@ from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.layers.core import described
 from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
+from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
 
 
 class BatchNormalization(Layer):
@@ -96,9 +97,15 @@ class BatchNormalization(Layer):
             self.beta = self.add_weight(
                 "beta", (size,), dtype, self.beta_initializer, self.beta_regularizer, constraint=self.beta_constraint
             )
-        self.moving_mean = self.add_weight("moving_mean", (size,), dtype, self.moving_mean_initializer, trainable=False)
+        # Under a strategy every replica moves its own.
+        own: dict[str, Any] = {
+            "trainable": False,
+            "synchronization": VariableSynchronization.ON_READ,
+            "aggregation": VariableAggregation.MEAN,
+        }
+        self.moving_mean = self.add_weight("moving_mean", (size,), dtype, self.moving_mean_initializer, **own)
         self.moving_variance = self.add_weight(
-            "moving_variance", (size,), dtype, self.moving_variance_initializer, trainable=False
+            "moving_variance", (size,), dtype, self.moving_variance_initializer, **own
         )
         self._size = size
         self.built = True

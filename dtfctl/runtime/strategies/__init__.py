@@ -1,0 +1,1 @@
+"""Strategies: one program for one device, for several, and for several tasks."""
