@@ -162,7 +162,7 @@ def test_products_that_are_added_up_are_one(case: str) -> None:
                     if case == "not a product"
                     else products
                 )
-                * 1.0
+                * 3.0
             )
             wanted = [total, products[1] + 1.0] if case == "wanted" else [total]
             with tf.Session(config=config) as session:
