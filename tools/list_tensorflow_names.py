@@ -1,4 +1,7 @@
-"""Write dtfctl/runtime/api/tensorflow_names.json: the names of tf.compat.v1, which those here are compared with.
+"""Write the names of tf.compat.v1, which those here are compared with, and those of its modules for what is public.
+
+The first go to dtfctl/runtime/api/tensorflow_names.json; the second to dtfctl/runtime/programs/internal_names.json,
+where "ops.math_ops.reduce_sum_v1" is "reduce_sum": only what has another name outside, or is in a namespace of few.
 
 TF_USE_LEGACY_KERAS=1 PYTHON_WITH_TENSORFLOW tools/list_tensorflow_names.py
 """
@@ -6,6 +9,7 @@ TF_USE_LEGACY_KERAS=1 PYTHON_WITH_TENSORFLOW tools/list_tensorflow_names.py
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
 
@@ -30,11 +34,42 @@ def names_of(module: ModuleType, prefix: str = "") -> set[str]:
     return found
 
 
+INTERNAL = TARGET.parents[1] / "programs" / "internal_names.json"
+
+# Namespaces in which `import tensorflow.python...` looks for a name anyway (runtime.programs.as_tensorflow).
+SEARCHED = ("", "nn", "train", "layers", "losses", "summary", "math", "linalg", "io", "saved_model", "graph_util")
+SEARCHED += ("data",)
+
+
+def internal_names(names: list[str]) -> dict[str, str]:
+    """Find the public name of what TensorFlow's modules define, by module and name within tensorflow.python."""
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python.util import tf_decorator
+
+    public: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        found: object = tf
+        for word in name.split("."):
+            found = getattr(found, word, None)
+        if found is None or isinstance(found, ModuleType) or name.startswith("tpu"):
+            continue
+        real = tf_decorator.unwrap(found)[1]
+        module, own = getattr(real, "__module__", None) or "", getattr(real, "__name__", None)
+        if own and module.startswith("tensorflow.python."):
+            public[f"{module.removeprefix('tensorflow.python.')}.{own}"].append(name)
+    return {
+        key: min(found, key=lambda name: (name.count("."), len(name), name))
+        for key, found in sorted(public.items())
+        if not any(n.rpartition(".")[0] in SEARCHED and n.rpartition(".")[2] == key.rpartition(".")[2] for n in found)
+    }
+
+
 def main() -> None:
     import tensorflow.compat.v1 as tf
 
     names = sorted({*names_of(tf), "__version__", "app", "app.flags", "app.run", "compat"})
     lines = ",\n".join(json.dumps(name) for name in names)
+    INTERNAL.write_text(json.dumps(internal_names(names), indent=0) + "\n")
     TARGET.write_text(f'{{"tensorflow": {json.dumps(tf.__version__)}, "names": [\n{lines}\n]}}\n')
 
 

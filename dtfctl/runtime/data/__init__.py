@@ -6,23 +6,11 @@ from dtfctl.runtime.data import experimental
 from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from dtfctl.runtime.data.iterator import Iterator, make_initializable_iterator, make_one_shot_iterator
-from dtfctl.runtime.data.structure import Structure
+from dtfctl.runtime.data.structure import Options, Structure
 
 AUTOTUNE = experimental.AUTOTUNE
 INFINITE_CARDINALITY = experimental.INFINITE_CARDINALITY
 UNKNOWN_CARDINALITY = experimental.UNKNOWN_CARDINALITY
-
-
-class Options:
-    """Settings of a dataset, by any name; what they ask for is decided at run time here."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        group = Options()
-        setattr(self, name, group)
-        return group
-
 
 __all__ = [
     "AUTOTUNE",
@@ -36,6 +24,7 @@ __all__ = [
     "TFRecordDataset",
     "TextLineDataset",
     "experimental",
+    "get_output_classes",
     "get_output_shapes",
     "get_output_types",
     "make_initializable_iterator",
@@ -51,3 +40,8 @@ def get_output_types(dataset_or_iterator: Dataset | Iterator) -> Any:
 def get_output_shapes(dataset_or_iterator: Dataset | Iterator) -> Any:
     """Return the element shapes of a dataset or iterator, in the structure of its elements."""
     return dataset_or_iterator.output_shapes
+
+
+def get_output_classes(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """Return the classes of an element's components, in the structure of the elements."""
+    return dataset_or_iterator.output_classes

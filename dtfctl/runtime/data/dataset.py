@@ -9,11 +9,14 @@ import numpy as np
 
 from dtfctl.runtime.data import saving
 from dtfctl.runtime.data.generators import generator_dataset
+from dtfctl.runtime.data.grouping import Grouping
 from dtfctl.runtime.data.iterator import make_initializable_iterator, make_one_shot_iterator
-from dtfctl.runtime.data.structure import AnyDataset, Structure, leaves_are, trace
+from dtfctl.runtime.data.selecting import Selecting
+from dtfctl.runtime.data.structure import Structure, leaves_are, trace
 from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.constant_value import constant_value
-from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import get_seed
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -38,18 +41,13 @@ _DETERMINISTIC = {None: "default", True: "true", False: "false"}
 
 
 @leaves_are
-class Dataset(AnyDataset):
+class Dataset(Selecting, Grouping):
     """A sequence of elements, each a structure of tensors. Transformations give new datasets.
 
     Attributes:
         variant: the tensor that stands for it in the graph.
         structure: types and shapes of its elements.
     """
-
-    def _derived(self, op: str, structure: Structure | None = None, **arguments: Any) -> Dataset:
-        result = structure or self.structure
-        variant = apply_op(op, input_dataset=self.variant, **result.attrs, **arguments)
-        return Dataset(variant, result)
 
     # Sources.
 
@@ -78,12 +76,36 @@ class Dataset(AnyDataset):
         return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
 
     @staticmethod
-    def range(*args: Any) -> Dataset:
-        """Numbers as Python's range gives them, int64."""
+    def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
+        """Make a dataset of (indices, values, dense_shape) of each row of a SparseTensor, rows in order.
+
+        Raises:
+            TypeError: it is no SparseTensor.
+        """
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise TypeError(f"Invalid `sparse_tensor`. `sparse_tensor` must be a SparseTensor, not {sparse_tensor!r}.")
+        rows = sparse_tensor.indices.shape[1:].with_rank(1).as_list()[0]
+        rank = None if rows is None else rows - 1
+        structure = Structure(
+            (0, 0, 0),
+            (dtypes.int64, sparse_tensor.values.dtype.base_dtype, dtypes.int64),
+            (TensorShape([None, rank]), TensorShape([None]), TensorShape([rank])),
+        )
+        variant = apply_op(
+            "SparseTensorSliceDataset",
+            indices=sparse_tensor.indices,
+            values=sparse_tensor.values,
+            dense_shape=sparse_tensor.dense_shape,
+        )
+        return Dataset(variant, structure)
+
+    @staticmethod
+    def range(*args: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Dataset:
+        """Numbers as Python's range gives them, of output_type."""
         bounds = [0, args[0], 1] if len(args) == 1 else [*args, 1][:3]
-        structure = Structure(0, (dtypes.int64,), (TensorShape([]),))
+        structure = Structure(0, (as_dtype(output_type),), (TensorShape([]),))
         start, stop, step = (_int64(b) for b in bounds)
-        return Dataset(apply_op("RangeDataset", start=start, stop=stop, step=step, **structure.attrs), structure)
+        return Dataset(apply_op("RangeDataset", name, start=start, stop=stop, step=step, **structure.attrs), structure)
 
     @staticmethod
     def zip(datasets: Any) -> Dataset:
@@ -163,7 +185,7 @@ class Dataset(AnyDataset):
         """
         f = trace(map_func, self.structure)
         inner = _returned_dataset(f.output)
-        arguments = {"cycle_length": _int64(cycle_length), "block_length": _int64(block_length)}
+        arguments: dict[str, Any] = {"cycle_length": _int64(cycle_length), "block_length": _int64(block_length)}
         if num_parallel_calls is None:
             return self._derived("InterleaveDataset", inner, other_arguments=f.captured, f=f.attr, **arguments)
         return self._derived(
@@ -289,7 +311,8 @@ class Dataset(AnyDataset):
         return self._derived("PrefetchDataset", buffer_size=_int64(-1 if buffer_size is None else buffer_size))
 
     def concatenate(self, dataset: Dataset) -> Dataset:
-        shapes = [_common(a, b) for a, b in zip(self.structure.shapes, dataset.structure.shapes, strict=True)]
+        pairs = zip(self.structure.shapes, dataset.structure.shapes, strict=True)
+        shapes = [a.most_specific_compatible_shape(b) for a, b in pairs]
         return self._derived("ConcatenateDataset", self.structure.with_shapes(shapes), another_dataset=dataset.variant)
 
     def unbatch(self) -> Dataset:
@@ -343,7 +366,13 @@ class Dataset(AnyDataset):
 
     def with_options(self, options: Any) -> Dataset:
         """Keep the same elements: what options ask for is decided at run time here."""
-        return self
+        kept = Dataset(self.variant, self.structure)
+        kept.given_options = options
+        return kept
+
+    # TF1's functions were another kind in the graph; here there is one.
+    map_with_legacy_function = map
+    filter_with_legacy_function = filter
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)
@@ -381,12 +410,6 @@ def _returned_dataset(structure: Structure) -> Structure:
     if len(structure.nested) != 1 or structure.nested[0] is None:
         raise TypeError("`map_func` must return a `Dataset` object.")
     return structure.nested[0]
-
-
-def _common(a: TensorShape, b: TensorShape) -> TensorShape:
-    if a.dims_or_none is None or b.dims_or_none is None or a.rank != b.rank:
-        return TensorShape(None)
-    return TensorShape([x if x == y else None for x, y in zip(a.dims_or_none, b.dims_or_none)])
 
 
 def _is_shape(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 AUTOTUNE = -1
@@ -43,3 +43,60 @@ def parallel_interleave(
 def unbatch() -> Callable[[Any], Any]:
     """Take the slices of every element: for `Dataset.apply`."""
     return lambda dataset: dataset.unbatch()
+
+
+def ignore_errors(log_warning: bool = False) -> Callable[[Any], Any]:
+    """Leave out elements that cannot be made: for `Dataset.apply`."""
+    return lambda dataset: dataset.ignore_errors(log_warning)
+
+
+def take_while(predicate: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Keep the elements before the first of which `predicate` is false: for `Dataset.apply`."""
+    return lambda dataset: dataset.take_while(predicate)
+
+
+def unique() -> Callable[[Any], Any]:
+    """Keep each of several equal elements once: for `Dataset.apply`."""
+    return lambda dataset: dataset.unique()
+
+
+def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Carry a state from element to element: for `Dataset.apply`."""
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+def enumerate_dataset(start: Any = 0) -> Callable[[Any], Any]:
+    """Give (position, element) pairs: for `Dataset.apply`."""
+    return lambda dataset: dataset.enumerate(start)
+
+
+def group_by_window(
+    key_func: Callable[..., Any],
+    reduce_func: Callable[[Any, Any], Any],
+    window_size: Any = None,
+    window_size_func: Callable[[Any], Any] | None = None,
+) -> Callable[[Any], Any]:
+    """Make datasets of windows of elements with one key: for `Dataset.apply`."""
+    return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size, window_size_func)
+
+
+def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    """Batch elements of similar lengths, with `Dataset.bucket_by_sequence_length`'s arguments: for `Dataset.apply`."""
+    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+
+
+def cardinality(dataset: Any) -> Any:
+    """Count the elements of a dataset, as `Dataset.cardinality` does."""
+    return dataset.cardinality()
+
+
+def sample_from_datasets(
+    datasets: Sequence[Any], weights: Any = None, seed: int | None = None, stop_on_empty_dataset: bool = False
+) -> Any:
+    """Take each next element from a dataset that is drawn at random, as `Dataset.sample_from_datasets` does."""
+    return type(datasets[0]).sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
+
+
+def choose_from_datasets(datasets: Sequence[Any], choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
+    """Take each next element from the dataset that another one names, as `Dataset.choose_from_datasets` does."""
+    return type(datasets[0]).choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)

@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.errors import OutOfRangeError
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.ops.function import TensorSpec
 
 
 class Iterator:
@@ -50,6 +51,16 @@ class Iterator:
     @property
     def output_shapes(self) -> Any:
         return self._structure.described(self._structure.shapes)
+
+    @property
+    def output_classes(self) -> Any:
+        return self._structure.described(tuple(Tensor for _ in self._structure.types))
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of an element, with a TensorSpec at each leaf."""
+        pairs = zip(self._structure.shapes, self._structure.types)
+        return self._structure.described(tuple(TensorSpec(shape, dtype) for shape, dtype in pairs))
 
     def make_initializer(self, dataset: AnyDataset, name: str | None = None) -> Operation:
         """Make an op that begins a pass over `dataset`.

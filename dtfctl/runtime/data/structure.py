@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.func_graph import FuncGraph
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops.bodies import register_body
+from dtfctl.runtime.ops.function import TensorSpec
 
 _D = TypeVar("_D", bound="AnyDataset")
 
@@ -60,6 +62,17 @@ class Structure:
         return {"output_types": list(self.types), "output_shapes": list(self.shapes)}
 
 
+class Options:
+    """Settings of a dataset, by any name; what they ask for is decided at run time here."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        group = Options()
+        setattr(self, name, group)
+        return group
+
+
 class AnyDataset:
     """What structures know of a dataset; `Dataset` adds what is made of it.
 
@@ -71,6 +84,34 @@ class AnyDataset:
     def __init__(self, variant: Tensor, structure: Structure) -> None:
         self.variant = variant
         self.structure = structure
+        self.given_options: Any = None
+
+    def _derived(self, op: str, structure: Structure | None = None, name: str | None = None, **arguments: Any) -> Self:
+        result = structure or self.structure
+        variant = apply_op(op, name, input_dataset=self.variant, **result.attrs, **arguments)
+        made = type(self)(variant, result)
+        made.given_options = self.given_options
+        return made
+
+    def options(self) -> Any:
+        """Return the options that `with_options` gave last; empty ones where it was not called."""
+        return Options() if self.given_options is None else self.given_options
+
+    def cardinality(self, name: str | None = None) -> Tensor:
+        """Count the elements, int64: tf.data.INFINITE_CARDINALITY or UNKNOWN_CARDINALITY where they are not finite
+        or not counted ahead."""
+        return apply_op("DatasetCardinality", name, input_dataset=self.variant)
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of an element, with a TensorSpec at each leaf."""
+        pairs = zip(self.structure.shapes, self.structure.types)
+        return self.structure.described(tuple(TensorSpec(shape, dtype) for shape, dtype in pairs))
+
+    @property
+    def output_classes(self) -> Any:
+        nested = self.structure.nested or (None,) * len(self.structure.types)
+        return self.structure.described(tuple(Tensor if inner is None else _dataset_class for inner in nested))
 
     @property
     def output_types(self) -> Any:

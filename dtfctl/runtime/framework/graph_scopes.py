@@ -50,6 +50,9 @@ class ScopedGraph:
         self._names: dict[str, int] = {}
         self._gradient_overrides: dict[str, str] = {}
 
+    def switch_to_thread_local(self) -> None:
+        """Do nothing: each thread has scopes of its own here."""
+
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Tensor | Operation:
         """Find the tensor or operation meant by an object or name."""
         raise NotImplementedError

@@ -206,6 +206,13 @@ class TensorShape:
         a, b = self.dims_or_none, as_shape(other).dims_or_none
         return TensorShape(None) if a is None or b is None else TensorShape(a + b)
 
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """Return the narrowest shape that both fit: what differs is unknown."""
+        a, b = self.dims_or_none, as_shape(other).dims_or_none
+        if a is None or b is None or len(a) != len(b):
+            return TensorShape(None)
+        return TensorShape([x if x == y else None for x, y in zip(a, b)])
+
     def __bool__(self) -> bool:
         return self.dims_or_none is not None
 

@@ -32,6 +32,21 @@ class TensorSpec:
     def __init__(self, shape: Any = None, dtype: Any = "float32", name: str | None = None) -> None:
         self.shape, self.dtype, self.name = as_shape(shape), as_dtype(dtype), name
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape.dims_or_none, self.dtype, self.name
+
+    def is_compatible_with(self, spec_or_tensor: Any) -> bool:
+        """Tell whether a tensor, or what another spec describes, can be of this type and shape."""
+        return bool(
+            self.dtype == spec_or_tensor.dtype.base_dtype and self.shape.is_compatible_with(spec_or_tensor.shape)
+        )
+
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r})"
 
@@ -142,12 +157,15 @@ def function(
     input_signature: Any = None,
     autograph: bool = False,
     name: str | None = None,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
 ) -> Any:
     """Make calls of the decorated function one op that runs its traced body.
 
     Args:
         input_signature: a sequence of TensorSpec; one trace for all shapes that fit.
         autograph: Python control flow is not rewritten; use tf.cond and tf.while_loop.
+        jit_compile, reduce_retracing: how TensorFlow would compile it; results do not depend on them.
 
     Raises:
         NotImplementedError: autograph is asked for.

@@ -7,12 +7,15 @@ A finder answers for `tensorflow` and all below it with modules that look names 
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,7 +48,12 @@ _RENAMED = {
     "control_flow_ops": "programs.counterparts.control_flow_ops",
     "eager.context": "programs.counterparts.eager_context",
     "framework.test_util": "programs.counterparts.test_util",
+    "data.ops.dataset_ops": "programs.counterparts.dataset_ops",
+    "device_lib": "programs.counterparts.device_lib",
     "file_io": "programs.counterparts.file_io",
+    "framework.config": "programs.counterparts.framework_config",
+    "gradient_checker": "testing.gradient_checker",
+    "gradient_checker_v2": "programs.counterparts.gradient_checker_v2",
     "googletest": "api.test",
     "deprecation": "programs.counterparts.deprecation",
     "device": "framework.device_spec",
@@ -56,6 +64,7 @@ _RENAMED = {
     "lookup_ops": "api.lookup",
     "nest": "framework.nest",
     "random_ops": "api.random",
+    "resource_variable_ops": "programs.counterparts.resource_variable_ops",
     "session": "client.session",
     "sparse_ops": "api.sparse",
     "string_ops": "api.strings",
@@ -139,6 +148,11 @@ class Alias(ModuleType):
         if words[0] in ("python", "core") and len(words) <= 2 and words[-1] != "tf2":
             # `from tensorflow.python.framework import ops`: packages hold modules.
             return importlib.import_module(f"{self.__name__}.{name}")
+        if words[0] == "python":
+            public = _public_names().get(".".join([*words[1:], name]))
+            found = None if public is None else _public(public)
+            if found is not None:
+                return found
         for target in self._targets:
             try:
                 return getattr(target, name)
@@ -153,6 +167,21 @@ class Alias(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({name for target in self._targets for name in dir(target)})
+
+
+@functools.cache
+def _public_names() -> dict[str, str]:
+    """Read what is called otherwise, or stands elsewhere, than in the module of TensorFlow that defines it."""
+    names: dict[str, str] = json.loads(Path(__file__).with_name("internal_names.json").read_text())
+    return names
+
+
+def _public(name: str) -> Any:
+    """Return what `tf.NAME` is, None where it is not there."""
+    found: Any = tf
+    for word in name.split("."):
+        found = getattr(found, word, None)
+    return found
 
 
 def _find(path: str) -> list[Any] | None:

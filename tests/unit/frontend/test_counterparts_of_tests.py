@@ -10,13 +10,18 @@ SCRIPT = """
 import sys
 import unittest
 
+import tensorflow.compat.v1 as tf
 from tensorflow.core.example import example_pb2
 from tensorflow.core.util.event_pb2 import SessionLog
 from tensorflow.python import tf2
+from tensorflow.python.client import device_lib
+from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
-from tensorflow.python.framework import constant_op, test_util
+from tensorflow.python.framework import config, constant_op, test_util
 from tensorflow.python.lib.io import file_io
-from tensorflow.python.ops import array_ops, math_ops, stateless_random_ops, variable_v1
+from tensorflow.python.ops import array_ops, gradient_checker, gradient_checker_v2, math_ops, resource_variable_ops
+from tensorflow.python.ops import stateless_random_ops, variable_v1
+from tensorflow.python.ops.signal import window_ops
 from tensorflow.python.platform import googletest, test
 from tensorflow.python.summary.writer import writer
 from tensorflow.python.util.tf_export import tf_export
@@ -81,6 +86,41 @@ class OtherTests(test_util.TensorFlowTestCase):
         self.assertEqual("one", test_util.get_node_def_from_graph("one", graph.as_graph_def()).name)
 
 
+class GradientsTest(test.TestCase):
+    def testFunctions(self):
+        with self.session():
+            theoretical, numeric = gradient_checker_v2.compute_gradient(lambda x, y: x * y[0], [[1.0, 2.0], [3.0]])
+            self.assertAllClose([[[3, 0], [0, 3]], [[1], [2]]], theoretical)
+            self.assertLess(gradient_checker_v2.max_error(theoretical, numeric), 1e-2)
+            x = constant_op.constant([2.0])
+            self.assertLess(gradient_checker.compute_gradient_error(x, [1], x * x, [1]), 1e-2)
+
+    def testTapes(self):
+        with self.session(), test_util.AbstractGradientTape(use_tape=False) as tape:
+            x = constant_op.constant(3.0)
+            tape.watch(x)
+            self.assertEqual(6.0, tape.gradient(x * x, x).eval())
+
+    def testHandles(self):
+        with self.session() as session:
+            handle = resource_variable_ops.var_handle_op("float32", [2], shared_name="kept")
+            session.run(resource_variable_ops.assign_variable_op(handle, constant_op.constant([1.0, 2.0])))
+            self.assertAllEqual([1, 2], resource_variable_ops.read_variable_op(handle, dtype="float32").eval())
+            self.assertAllEqual([2], resource_variable_ops.variable_shape(handle).eval())
+            variable = resource_variable_ops.ResourceVariable(1.0)
+            self.assertTrue(resource_variable_ops.is_resource_variable(variable))
+            constant_op.constant(1).graph.switch_to_thread_local()
+
+    def testNames(self):
+        self.assertEqual(["CPU"], [d.device_type for d in device_lib.list_local_devices() if d.device_type == "CPU"])
+        self.assertFalse(config.tensor_float_32_execution_enabled())
+        config.enable_op_determinism()
+        dataset = dataset_ops.Dataset.range(3)
+        self.assertEqual("int64", dataset_ops.get_legacy_output_types(dataset).name)
+        self.assertIs(tf.reduce_sum, math_ops.reduce_sum_v1)
+        self.assertIs(tf.signal.hann_window, window_ops.hann_window)
+
+
 class Times(test.Benchmark):
     def measure(self, session, op):
         return self.run_op_benchmark(session, op, min_iters=3, store_trace=True, name="sum", mbs=1)
@@ -105,5 +145,5 @@ def test_decorated_tests_run_in_graphs_and_are_skipped_where_they_cannot(tmp_pat
     command = [sys.executable, "-m", "dtfctl.run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
-    assert "Ran 10 tests" in done.stderr and "skipped=" in done.stderr, done.stderr
+    assert "Ran 15 tests" in done.stderr and "skipped=" in done.stderr, done.stderr
     assert done.stderr.count("is for TensorFlow 2") == 0

@@ -23,7 +23,9 @@ from dtfctl.runtime.api.test import (
     gpu_device_name,
     is_gpu_available,
 )
+from dtfctl.runtime.eager.tape import GradientTape
 from dtfctl.runtime.framework.context import get_default_graph
+from dtfctl.runtime.framework.gradients import gradients
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.ops.array_ops import transpose
 from dtfctl.runtime.ops.math_ops import matmul as matmul_without_tf32
@@ -262,6 +264,34 @@ def NHWCToNCHW(input_tensor: Any) -> Any:
 def NCHWToNHWC(input_tensor: Any) -> Any:
     """Move channels from the second place to the last, of a tensor of rank 4 or 5 or of its sizes."""
     return _permuted(input_tensor, {4: [0, 2, 3, 1], 5: [0, 2, 3, 4, 1]})
+
+
+class AbstractGradientTape:
+    """A tape, or what looks like one and calls `tf.gradients`, for tests of both."""
+
+    def __init__(self, use_tape: bool, persistent: bool = False) -> None:
+        self._tape: Any = GradientTape(persistent=persistent) if use_tape else _Gradients()
+
+    def __enter__(self) -> Any:
+        return self._tape.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._tape.__exit__(*error)
+
+
+class _Gradients:
+    def __enter__(self) -> _Gradients:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: nothing was recorded."""
+
+    def watch(self, x: Any) -> None:
+        """Do nothing: gradients are those of the graph."""
+
+    def gradient(self, y: Any, x: Any, grad_ys: Any = None) -> Any:
+        found = gradients(y, x, grad_ys)
+        return found if isinstance(x, (list, tuple)) else found[0]
 
 
 def assert_ops_in_graph(expected_ops: dict[str, str], graph: Graph) -> dict[str, graph_pb2.NodeDef]:
