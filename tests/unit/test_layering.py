@@ -189,6 +189,7 @@ def circle(known: dict[str, set[str]]) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions count: they may put off a cost, and not hide who needs whom."""
     known = {module_of(path): imported_by(path) - {module_of(path)} for path in modules()}

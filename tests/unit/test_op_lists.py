@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import dtfctl.runtime as tf
@@ -32,6 +33,12 @@ LISTS = {
     ],
     "executor/loops.py": [({"Enter", "NextIteration"}, "the inputs of a loop variable's Merge")],
 }
+
+
+@cache
+def modules() -> list[tuple[str, ast.AST]]:
+    paths = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text())) for path in paths]
 
 
 def lists_of_ops(tree: ast.AST, names: frozenset[str]) -> Iterator[set[str]]:
@@ -58,11 +65,10 @@ def lists_of_ops(tree: ast.AST, names: frozenset[str]) -> Iterator[set[str]]:
 def test_lists_of_ops_stand_with_what_they_say() -> None:
     found: dict[str, list[set[str]]] = {}
     names = frozenset(op_names())
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
-            lists = list(lists_of_ops(ast.parse(path.read_text()), names))
-            if lists:
-                found[str(path.relative_to(ROOT))] = lists
+    for path, tree in modules():
+        lists = list(lists_of_ops(tree, names))
+        if lists:
+            found[path] = lists
     wanted = {path: [ops for ops, _ in lists] for path, lists in LISTS.items()}
     assert found == wanted, "say it where the kernel is registered (kernels/promises.py), or in the op's signature"
 
@@ -100,11 +106,10 @@ ALONE = {
 
 def test_single_ops_are_named_for_what_they_mean() -> None:
     named = set()
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Compare):
-                    sides = [node.left, *node.comparators]
-                    named |= {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, str)}
+    for _, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                named |= {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, str)}
     structural = set().union(*(v for v in vars(structural_ops).values() if isinstance(v, frozenset)))
     assert (named & set(op_names())) - structural == set(ALONE)

@@ -109,7 +109,9 @@ def explain(name: str) -> str:
         return f"tf.{name} is not there{use} ({PAGE})"
     import difflib
 
-    close = difflib.get_close_matches(name, tensorflow_names(), 1, 0.8)
+    # Nobody means a private name: who asks for one looks whether it is there (inspection, mocks).
+    is_private = name.rpartition(".")[2].startswith("_")
+    close = [] if is_private else difflib.get_close_matches(name, tensorflow_names(), 1, 0.8)
     meant = f"; did you mean tf.{close[0]}?" if close else f" ({PAGE})"
     return f"tf.{name} is not there, and TensorFlow 2.21 has no such name in tf.compat.v1{meant}"
 

@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 if TYPE_CHECKING:
     from dtfctl.runtime.framework.graph import Graph
 
-_PACKAGE = __name__.split(".")[0]
+_PACKAGE = __name__.split(".")[0] + "."
 
 
 class Tensor:
@@ -297,7 +297,7 @@ def _user_frames(limit: int = 8) -> tuple[tuple[str, int, str], ...]:
     frame: Any = sys._getframe(2)
     out: list[tuple[str, int, str]] = []
     while frame is not None and len(out) < limit:
-        if not frame.f_globals.get("__name__", "").startswith(_PACKAGE + "."):
+        if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
             out.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return tuple(reversed(out))

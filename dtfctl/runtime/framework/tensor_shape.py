@@ -80,6 +80,10 @@ def dimension_value(dimension: Any) -> int | None:
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
+def _size(dimension: Any) -> int | None:
+    return None if isinstance(dimension, int) and dimension == -1 else Dimension(dimension).value
+
+
 class TensorShape:
     """A possibly partial shape. `TensorShape(None)` has unknown rank; `TensorShape([None, 3])` an unknown dimension.
 
@@ -93,6 +97,8 @@ class TensorShape:
     def __init__(self, dims: Any = None) -> None:
         if dims is None:
             self.dims_or_none = None
+        elif type(dims) is tuple or type(dims) is list:
+            self.dims_or_none = tuple([d if d is None or (type(d) is int and d >= 0) else _size(d) for d in dims])
         elif isinstance(dims, TensorShape):
             self.dims_or_none = dims.dims_or_none
         elif isinstance(dims, tensor_pb2.TensorShapeProto):
@@ -102,9 +108,7 @@ class TensorShape:
         elif isinstance(dims, (SupportsIndex, Dimension)):
             self.dims_or_none = (Dimension(dims).value,)
         else:
-            self.dims_or_none = tuple(
-                None if d is None or (isinstance(d, int) and d == -1) else Dimension(d).value for d in dims
-            )
+            self.dims_or_none = tuple(map(_size, dims))
 
     @property
     def dims(self) -> list[Dimension] | None:

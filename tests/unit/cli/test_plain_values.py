@@ -52,9 +52,19 @@ LINES = [
 ]
 
 
-def values(line: str) -> list[Any]:
+@pytest.fixture(scope="module")
+def ours() -> Any:
+    return typer.main.get_command(build())
+
+
+@pytest.fixture(scope="module")
+def typers() -> Any:
+    """The commands of which each parameter is first looked at while nothing is taken as it is."""
+    return typer.main.get_command(build())
+
+
+def values(root: Any, line: str) -> list[Any]:
     """What a command line comes to: its options and arguments, or why it is refused."""
-    root: Any = typer.main.get_command(build())
     try:
         context = root.make_context("dtfctl", line.split())
         name, command, words = root.resolve_command(context, [*context._protected_args, *context.args])
@@ -64,10 +74,12 @@ def values(line: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_command_line_means_what_it_means_to_typer(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = values(line)
+def test_a_command_line_means_what_it_means_to_typer(
+    line: str, ours: Any, typers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = values(ours, line)
     monkeypatch.setattr(_plain, "_process", lambda parameter, hint: parameter.process_value)
-    assert repr(ours) == repr(values(line))
+    assert repr(plain) == repr(values(typers, line))
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 import dtfctl.runtime as tf
 from dtfctl.protocol import config_pb2
@@ -257,6 +256,8 @@ def test_float16_without_gpus_leaves_steps_as_they_are_and_says_so(caplog: pytes
 
 
 def _digits_accuracy(*switches: str) -> float:
+    from sklearn.datasets import load_digits  # It takes most of a second, and only a nightly test has it.
+
     digits = load_digits()
     images, labels = (digits.data / 16.0).astype(np.float32), digits.target.astype(np.int64)
     held_out = np.arange(len(labels)) % 5 == 0

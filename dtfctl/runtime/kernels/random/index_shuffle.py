@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,15 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 _CONSTANT = 0xFFFFFFFC
 _SEQUENCE = 0x7369F885192C0EF5
 _FEWEST_BITS = 16
+# Among fewer, sixteen steps and more lead out of range before one that is in it.
+_WALKS_FAR = 1 << (_FEWEST_BITS - 4)
 
 
-def _left(x: int, by: int, width: int) -> int:
+def _left(x: Any, by: int, width: int) -> Any:
     return ((x << by) | (x >> (width - by))) & ((1 << width) - 1)
 
 
-def _right(x: int, by: int, width: int) -> int:
+def _right(x: Any, by: int, width: int) -> Any:
     return _left(x, width - by, width)
 
 
@@ -40,8 +43,10 @@ def _round_keys(key: Sequence[int], rounds: int, width: int) -> list[int]:
     return keys
 
 
-def _encrypt(value: int, keys: list[int], width: int) -> int:
-    def mix(x: int) -> int:
+def _encrypt(value: Any, keys: list[int], width: int) -> Any:
+    """Encrypt an int, or each of an array."""
+
+    def mix(x: Any) -> Any:
         return (_left(x, 1, width) & _left(x, 8, width)) ^ _left(x, 2, width)
 
     mask = (1 << width) - 1
@@ -52,12 +57,25 @@ def _encrypt(value: int, keys: list[int], width: int) -> int:
     return (high << width) | low
 
 
+@lru_cache(16)
+def _all_of_the_fewest_bits(key: tuple[int, ...], rounds: int) -> list[int]:
+    width = _FEWEST_BITS // 2
+    values = np.arange(1 << _FEWEST_BITS, dtype=np.uint32)
+    ends: list[int] = _encrypt(values, _round_keys(key, rounds, width), width).tolist()
+    return ends
+
+
 def index_shuffle(index: int, key: Sequence[int], max_index: int, rounds: int) -> int:
     """Find where `index` stands among [0, max_index] when shuffled under `key`, three 32-bit numbers."""
     if max_index == 0:
         return 0
     bits = math.ceil(math.log2(max_index))
     width = max(bits + bits % 2, _FEWEST_BITS) // 2
+    if max_index < _WALKS_FAR:
+        ends = _all_of_the_fewest_bits(tuple(key), rounds)
+        while (index := ends[index]) > max_index:
+            pass
+        return index
     keys = _round_keys(key, rounds, width)
     while True:
         index = _encrypt(index, keys, width)
