@@ -16,12 +16,13 @@ will change; returning an input or a view of it is fine. An argument declared `r
 `step=True` the kernel takes the `StepContext` first. With `blocking=True` it may wait for other steps or nodes and is
 never run where others would have to wait for it. What else is known of how it behaves is in its `promises`.
 
-The families' modules are imported when an op of theirs is first looked up: kernels/<family>/__init__.py imports them.
+A family's modules, all of kernels/<family>, are imported when an op of it is first looked up.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -223,7 +224,7 @@ def register_kernel(
 
 def kernels_of(op: str) -> list[KernelSpec]:
     """List every registration for `op`, its family's modules imported first."""
-    _load(op_family(op))
+    load_family(op_family(op))
     return _KERNELS.get(op, [])
 
 
@@ -241,18 +242,21 @@ def op_promises(op: str, promise: str) -> bool:
 def load_all_kernels() -> Mapping[str, list[KernelSpec]]:
     """Import every family and return all registrations (for documentation and tests)."""
     for family in (*FAMILIES, "custom"):
-        _load(family)
+        load_family(family)
     return _KERNELS
 
 
-def _load(family: str) -> None:
+def load_family(family: str) -> None:
+    """Import the modules of a family ("math"); "custom" is what plugins register."""
     if family in _LOADED:
         return
     with _LOAD_LOCK:
         if family == "custom":
             load_plugins()
         else:
-            importlib.import_module(f"dtfctl.runtime.kernels.{family}")
+            package = importlib.import_module(f"dtfctl.runtime.kernels.{family}")
+            for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
+                importlib.import_module(f"{package.__name__}.{module}")
         _LOADED.add(family)
 
 

@@ -1,5 +1,1 @@
-"""Kernels of the collective family: importing this package registers them."""
-
-from dtfctl.runtime.kernels.collective import exchange, groups
-
-__all__ = ["exchange", "groups"]
+"""Kernels of the collective family: all modules are imported when one of its ops is first looked up."""

@@ -1,5 +1,1 @@
-"""Kernels of the compression family: importing this package registers them."""
-
-from dtfctl.runtime.kernels.compression import transfer
-
-__all__ = ["transfer"]
+"""Kernels of the compression family: all modules are imported when one of its ops is first looked up."""

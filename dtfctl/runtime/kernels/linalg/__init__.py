@@ -1,5 +1,1 @@
-"""Kernels of the linalg family: importing this package registers them."""
-
-from dtfctl.runtime.kernels.linalg import decompose, einsum, solve
-
-__all__ = ["decompose", "einsum", "solve"]
+"""Kernels of the linalg family: all modules are imported when one of its ops is first looked up."""

@@ -1,6 +1,6 @@
-"""Kernels of the ragged family: importing this package registers them."""
+"""Kernels of the ragged family: all modules are imported when one of its ops is first looked up."""
 
-from dtfctl.runtime.kernels.ragged import basic, composite, variant
+# Some of its ops are computed there.
 from dtfctl.runtime.kernels.sparse import cross, transform
 
-__all__ = ["basic", "composite", "cross", "transform", "variant"]
+__all__ = ["cross", "transform"]

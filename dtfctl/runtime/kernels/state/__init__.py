@@ -1,5 +1,1 @@
-"""Kernels of the state family: importing this package registers them."""
-
-from dtfctl.runtime.kernels.state import gpu_scatter, mutex, resource_variables, scatter, variables
-
-__all__ = ["gpu_scatter", "mutex", "resource_variables", "scatter", "variables"]
+"""Kernels of the state family: all modules are imported when one of its ops is first looked up."""

@@ -1,3 +1,1 @@
-"""Kernels of the string family."""
-
-from dtfctl.runtime.kernels.string import basic, hashing, regex, split, unicode  # noqa: F401
+"""Kernels of the string family: all modules are imported when one of its ops is first looked up."""

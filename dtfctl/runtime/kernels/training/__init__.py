@@ -1,5 +1,1 @@
-"""Kernels of the training family: importing this package registers them."""
-
-from dtfctl.runtime.kernels.training import apply
-
-__all__ = ["apply"]
+"""Kernels of the training family: all modules are imported when one of its ops is first looked up."""
