@@ -5,10 +5,19 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from dtfctl.runtime.compiler.pause import collector_paused
+
+
+@pytest.fixture(autouse=True)
+def nothing_frozen() -> Iterator[None]:
+    """The tests' own objects are frozen, and pauses leave the collector alone where any is."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def make(count: int) -> list[list[int]]:
