@@ -134,6 +134,8 @@ class Memory(RuleBasedStateMachine):
         self.seen: list[Seen] = []
         self.snapshots: list[Seen] = []
         self.peers = [Peer(self.arena) for _ in range(PEERS)]
+        # Those from whose mapping a variable was assigned: here they are one process, and cannot die apart.
+        self.entangled: set[int] = set()
 
     @initialize()
     def begin(self) -> None:
@@ -165,6 +167,7 @@ class Memory(RuleBasedStateMachine):
         if seen.array.shape == (ROWS, WIDTH):
             self.variables[at % VARIABLES].assign(seen.array)
             self.model[at % VARIABLES] = seen.right.copy()
+            self.entangled.add(seen.peer)
 
     @rule(at=which, x=number)
     def update(self, at: int, x: Any) -> None:
@@ -292,6 +295,8 @@ class Memory(RuleBasedStateMachine):
     def lose_a_process(self, to: int) -> None:
         """What it had is free, over however many links it was lent."""
         at = to % PEERS
+        if at in self.entangled:
+            return
         peer = self.peers[at]
         self.seen = [seen for seen in self.seen if seen.peer != at]
         peer.die()
