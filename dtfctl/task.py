@@ -153,7 +153,7 @@ class AgentLine:
 
 def _carried(server: TaskServer) -> tuple[beats.Carried, ...]:
     """Say how tensors go to the tasks that this one is linked to."""
-    from dtfctl.runtime.compression.judge import summary
+    from dtfctl.runtime.compression.payoff import summary
 
     return tuple(
         beats.Carried(

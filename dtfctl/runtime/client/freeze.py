@@ -11,6 +11,7 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.client.session import BaseSession
 from dtfctl.runtime.framework.dtypes import DType, as_dtype, int32
 from dtfctl.runtime.framework.graph_util import extract_sub_graph, node_of
+from dtfctl.runtime.framework.structural_ops import VARIABLES
 from dtfctl.runtime.framework.tensor_codec import encode_tensor
 
 _PASSING = {"Identity": "T", "Enter": "T", "Exit": "T", "Switch": "T", "Merge": "T", "NextIteration": "T"}
@@ -52,7 +53,7 @@ def convert_variables_to_constants(
     only, never = variable_names_whitelist, set(variable_names_blacklist or ())
     names: dict[str, str] = {}
     for node in graph_def.node:
-        if node.op not in ("Variable", "VariableV2", "VarHandleOp") or node.name in never:
+        if node.op not in VARIABLES or node.name in never:
             continue
         if only is None or node.name in only:
             names[node.name] = f"{node.name}/Read/ReadVariableOp:0" if node.op == "VarHandleOp" else f"{node.name}:0"

@@ -6,9 +6,10 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.data.structure import AnyDataset
 from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.structural_ops import VARIABLES
 from dtfctl.runtime.ops.bodies import register_body
 
-_FORBIDDEN = ("Placeholder", "PlaceholderWithDefault", "VariableV2", "Variable", "VarHandleOp", "HashTableV2")
+_FORBIDDEN = VARIABLES | {"Placeholder", "PlaceholderWithDefault", "HashTableV2"}
 
 
 def dataset_factory(dataset: AnyDataset) -> graph_pb2.NameAttrList:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.compression.judge import Ledger
+from dtfctl.runtime.compression.payoff import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError

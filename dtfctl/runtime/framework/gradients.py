@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import find_gradient
+from dtfctl.runtime.framework.structural_ops import CALLS, WITH_BODIES
 
 
 class UnconnectedGradients(Enum):
@@ -216,7 +217,7 @@ class _Backward:
 
     @staticmethod
     def _accepts_none(op: Operation) -> bool:
-        return op.type in ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase")
+        return op.type in WITH_BODIES
 
     def _sum(self, tensor: Tensor) -> Any:
         grads = self.gathered.get(tensor)
@@ -229,7 +230,7 @@ class _Backward:
 
 def called_function(op: Operation) -> graph_pb2.NameAttrList | None:
     """Find the library's function an op calls: its own name's, or that of a call node's attribute."""
-    if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+    if op.type in CALLS:
         called: graph_pb2.NameAttrList = op.attr("f")
         return called
     if op.type in op.graph.library.functions:

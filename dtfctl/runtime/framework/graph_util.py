@@ -9,9 +9,10 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Operation
+from dtfctl.runtime.framework.structural_ops import VARIABLES
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
-_VARIABLES = ("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp", "ReadVariableOp", "_ReadVariablesOp")
+_VARIABLES_AND_READS = VARIABLES | {"AutoReloadVariable", "ReadVariableOp", "_ReadVariablesOp"}
 _COLOCATION = b"loc:@"
 
 
@@ -96,7 +97,7 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
         pin_variables_on_cpu: count variables too.
     """
     node_def: graph_pb2.NodeDef = node.node_def if isinstance(node, Operation) else node
-    if pin_variables_on_cpu and node_def.op in _VARIABLES:
+    if pin_variables_on_cpu and node_def.op in _VARIABLES_AND_READS:
         return True
     int32 = dtypes.int32.as_datatype_enum
     if node_def.op == "Const":

@@ -15,8 +15,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.node_graph import CONTROL, parse_input
 from dtfctl.runtime.framework.operation import Operation, Tensor
-
-_BACK_EDGE_OPS = ("NextIteration", "RefNextIteration")
+from dtfctl.runtime.framework.structural_ops import MERGES, NEXTS
 
 
 def import_graph_def(
@@ -123,7 +122,7 @@ class _Importer:
                     continue
                 if source not in self.nodes:
                     raise ValueError(f"Node '{node.name}': Unknown input node '{text}'")
-                if self.nodes[source].op in _BACK_EDGE_OPS and node.op in ("Merge", "RefMerge"):
+                if self.nodes[source].op in NEXTS and node.op in MERGES:
                     continue
                 users[source].append(node.name)
                 count += 1

@@ -33,7 +33,11 @@ CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 IFS = frozenset(("If", "StatelessIf"))
 CASES = frozenset(("Case", "StatelessCase"))
 WHILES = frozenset(("While", "StatelessWhile"))
-FUNCTIONAL = CALLS | IFS | CASES | WHILES
+WITH_BODIES = IFS | CASES | WHILES
+FUNCTIONAL = CALLS | WITH_BODIES
+
+# What stands for a variable in a graph.
+VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 
 # What the devices of a group compute together: begun by a node of this kind, waited for by a receive
 # (compiler/collectives.py).

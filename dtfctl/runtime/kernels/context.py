@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compression.judge import Ledger
+from dtfctl.runtime.compression.payoff import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError

@@ -8,10 +8,9 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.gradients import as_dense, gradients
 from dtfctl.runtime.framework.graph_keys import control_dependencies
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.structural_ops import WITH_BODIES
 from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.grouping import group
-
-_BODIES = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase")
 
 
 def hessians(
@@ -60,7 +59,7 @@ def add_check_numerics_ops() -> Operation:
     """
     checks: list[Any] = []
     for op in list(context.get_default_graph().get_operations()):
-        if op.type in _BODIES:
+        if op.type in WITH_BODIES:
             raise ValueError(f"add_check_numerics_ops does not see into {op.name} ({op.type}): use tf.check_numerics")
         for tensor in op.outputs:
             if not tensor.dtype.is_floating:

@@ -71,7 +71,7 @@ class Kind(IntEnum):
     OPEN = 13
     PARTITION = 14
     LOST = 15
-    # How long tensors encoded by the codec that the payload names take the sender to decode (compression/judge.py).
+    # How long tensors encoded by the codec that the payload names take the sender to decode (compression/payoff.py).
     DECODED = 16
     # What tasks say of groups that compute something together (runtime/collective).
     COLLECTIVE = 17

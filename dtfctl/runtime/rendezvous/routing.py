@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dtfctl.runtime.compression.judge import Ledger
+from dtfctl.runtime.compression.payoff import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.memory.shared_memory import LEAST

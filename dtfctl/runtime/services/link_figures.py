@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtfctl.runtime.compression.judge import Judgement, Ledger
+from dtfctl.runtime.compression.payoff import Judgement, Ledger
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.rendezvous.transports.base import Link
 

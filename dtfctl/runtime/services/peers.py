@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import grpc
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.compression.judge import Ledger
+from dtfctl.runtime.compression.payoff import Ledger
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     DeadlineExceededError,

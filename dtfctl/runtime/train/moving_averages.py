@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.func_graph import init_scope
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.structural_ops import VARIABLES
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variable_collections import moving_average_variables, trainable_variables
 from dtfctl.runtime.ops.variables import Variable
@@ -109,7 +110,7 @@ class ExponentialMovingAverage:
             shadow = slot_creator.create_slot(item, value, self._name)
             graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, item)
         else:
-            held = item.op.type in ("Variable", "VariableV2", "VarHandleOp")
+            held = item.op.type in VARIABLES
             shadow = slot_creator.create_zeros_slot(item, self._name, colocate_with_primary=held)
         return shadow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dtfctl.runtime.compression.judge import Ledger
+from dtfctl.runtime.compression.payoff import Ledger
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.rendezvous.frames import Frame, Message
 from dtfctl.runtime.rendezvous.transports.meter import Meter

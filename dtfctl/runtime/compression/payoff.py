@@ -56,8 +56,8 @@ def summary(judgements: Sequence[Judgement]) -> str:
     return ", ".join(said)
 
 
-class Judge:
-    """The judge of one edge: asked before each tensor, told of each that was encoded. Not for several threads."""
+class Payoff:
+    """Whether a codec pays on one edge: asked before each tensor, told of each that was encoded. Not for several threads."""
 
     def __init__(self, edge: str, codec: str) -> None:
         self.edge, self.codec = edge, codec
@@ -120,7 +120,7 @@ class Ledger:
         self._rate, self._tell, self._clock = rate, tell, clock
         self._next_whole = float("-inf")
         self._lock = threading.Lock()
-        self._judges: dict[tuple[str, str], Judge] = {}
+        self._payoffs: dict[tuple[str, str], Payoff] = {}
         # What decoding takes the other task, and what it takes this one.
         self._theirs: dict[str, float] = {}
         self._here: dict[str, deque[float]] = {}
@@ -130,26 +130,26 @@ class Ledger:
         """Decide whether an edge's next tensor is encoded."""
         rate, timed_at = self._rate()
         with self._lock:
-            judge = self._judge(edge, codec)
-            if judge is None:
+            payoff = self._payoff(edge, codec)
+            if payoff is None:
                 return True
-            encodes = judge.encodes(rate, self._theirs.get(codec, self._decode_s(codec)))
-            return encodes and not self._measures(judge, rate, timed_at)
+            encodes = payoff.encodes(rate, self._theirs.get(codec, self._decode_s(codec)))
+            return encodes and not self._measures(payoff, rate, timed_at)
 
-    def _measures(self, judge: Judge, rate: float, timed_at: float) -> bool:
+    def _measures(self, payoff: Payoff, rate: float, timed_at: float) -> bool:
         """Tell whether a tensor is to be sent whole although its codec is on, for the link to be measured."""
         now = self._clock()
-        if not judge.is_on or judge.whole_bytes < _LEAST_TIMED or now < max(timed_at + _STALE_S, self._next_whole):
+        if not payoff.is_on or payoff.whole_bytes < _LEAST_TIMED or now < max(timed_at + _STALE_S, self._next_whole):
             return False
-        self._next_whole = now + max(_STALE_S, _SHARE_S * judge.whole_bytes / (rate or _SLOW))
+        self._next_whole = now + max(_STALE_S, _SHARE_S * payoff.whole_bytes / (rate or _SLOW))
         return True
 
     def encoded(self, edge: str, codec: str, before: int, after: int, seconds: float) -> None:
         """Note what encoding one tensor of an edge took."""
         with self._lock:
-            judge = self._judge(edge, codec)
-            if judge is not None:
-                judge.encoded(before, after, seconds)
+            payoff = self._payoff(edge, codec)
+            if payoff is not None:
+                payoff.encoded(before, after, seconds)
 
     def decoded(self, codec: str, size: int, seconds: float) -> None:
         """Note what decoding took here, and tell who sent it: at first each time, then now and then."""
@@ -171,13 +171,13 @@ class Ledger:
     def judgements(self) -> list[Judgement]:
         """List what is known of each edge."""
         with self._lock:
-            return [judge.judgement for judge in self._judges.values() if judge.judgement is not None]
+            return [payoff.judgement for payoff in self._payoffs.values() if payoff.judgement is not None]
 
-    def _judge(self, edge: str, codec: str) -> Judge | None:
-        """Find the judge of an edge, or make it; None where there are too many."""
-        found = self._judges.get((edge, codec))
-        if found is None and len(self._judges) < _MOST_EDGES:
-            found = self._judges[edge, codec] = Judge(edge, codec)
+    def _payoff(self, edge: str, codec: str) -> Payoff | None:
+        """Find the payoff of an edge, or make it; None where there are too many."""
+        found = self._payoffs.get((edge, codec))
+        if found is None and len(self._payoffs) < _MOST_EDGES:
+            found = self._payoffs[edge, codec] = Payoff(edge, codec)
         return found
 
     def _decode_s(self, codec: str) -> float:

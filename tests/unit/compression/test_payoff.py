@@ -6,66 +6,66 @@ import numpy as np
 import pytest
 
 from dtfctl.runtime.compression import codec_names, decode, encode, is_encoded, parse_codec
-from dtfctl.runtime.compression.judge import Judge, Ledger, summary
+from dtfctl.runtime.compression.payoff import Ledger, Payoff, summary
 
 MB = 1_000_000
 SHAPE = (64, 100)
 
 
-def run(judge: Judge, count: int, bytes_s: float, took: float, decode_s: float = 0.0) -> list[bool]:
+def run(payoff: Payoff, count: int, bytes_s: float, took: float, decode_s: float = 0.0) -> list[bool]:
     """Ask and tell as EncodeTensor does, of tensors of 10 MB that become 1 MB."""
     said = []
     for _ in range(count):
-        said.append(judge.encodes(bytes_s, decode_s))
+        said.append(payoff.encodes(bytes_s, decode_s))
         if said[-1]:
-            judge.encoded(10 * MB, MB, took)
+            payoff.encoded(10 * MB, MB, took)
     return said
 
 
 def test_a_codec_that_takes_longer_than_it_saves_turns_itself_off() -> None:
     # 9 MB less are 0.9 s at 10 MB/s, and 9 ms at 1 GB/s.
-    assert all(run(Judge("w", "topk"), 20, 10 * MB, took=0.04))
-    assert run(Judge("w", "topk"), 8, 1000 * MB, took=0.04) == 5 * [True] + 3 * [False]
+    assert all(run(Payoff("w", "topk"), 20, 10 * MB, took=0.04))
+    assert run(Payoff("w", "topk"), 8, 1000 * MB, took=0.04) == 5 * [True] + 3 * [False]
 
 
 def test_what_decoding_takes_at_the_other_end_counts() -> None:
     # 10 ms here; 9 MB are 18 ms of the link.
-    assert all(run(Judge("w", "int8"), 20, 500 * MB, took=0.01))
-    assert not run(Judge("w", "int8"), 20, 500 * MB, took=0.01, decode_s=0.02 / (10 * MB))[-1]
+    assert all(run(Payoff("w", "int8"), 20, 500 * MB, took=0.01))
+    assert not run(Payoff("w", "int8"), 20, 500 * MB, took=0.01, decode_s=0.02 / (10 * MB))[-1]
 
 
 def test_it_comes_on_again_when_the_link_falls_and_says_why() -> None:
-    judge = Judge("w", "topk:ratio=0.01")
-    assert not run(judge, 20, 1000 * MB, took=0.04)[-1]
-    found = judge.judgement
+    payoff = Payoff("w", "topk:ratio=0.01")
+    assert not run(payoff, 20, 1000 * MB, took=0.04)[-1]
+    found = payoff.judgement
     assert found is not None and not found.is_on
     assert summary([found]) == "topk off (takes 40 ms, saves 9 ms)"
-    assert all(run(judge, 5, 10 * MB, took=0.04))
-    found = judge.judgement
+    assert all(run(payoff, 5, 10 * MB, took=0.04))
+    found = payoff.judgement
     assert found is not None and summary([found]) == "topk on (takes 40 ms, saves 9e+02 ms)"
 
 
 def test_what_scatters_about_the_limit_does_not_toggle() -> None:
-    judge = Judge("w", "int8")
-    assert all(run(judge, 10, 100 * MB, took=0.08))  # saves 90 ms
-    assert all(run(judge, 10, 105 * MB, took=0.1))
-    assert not run(judge, 10, 105 * MB, took=0.12)[-1]
-    assert not any(run(judge, 10, 90 * MB, took=0.1))
+    payoff = Payoff("w", "int8")
+    assert all(run(payoff, 10, 100 * MB, took=0.08))  # saves 90 ms
+    assert all(run(payoff, 10, 105 * MB, took=0.1))
+    assert not run(payoff, 10, 105 * MB, took=0.12)[-1]
+    assert not any(run(payoff, 10, 90 * MB, took=0.1))
 
 
 def test_an_off_codec_is_tried_now_and_then_as_the_machine_may_be_faster_now() -> None:
-    judge = Judge("w", "topk")
-    run(judge, 20, 1000 * MB, took=0.04)
-    said = run(judge, 400, 1000 * MB, took=0.001)
+    payoff = Payoff("w", "topk")
+    run(payoff, 20, 1000 * MB, took=0.04)
+    said = run(payoff, 400, 1000 * MB, took=0.001)
     first = said.index(True)
     assert 0 < first < 64 and not any(said[first + 1 : first + 64])
     assert all(said[-50:])
 
 
 def test_nothing_is_decided_on_a_link_of_which_nothing_is_known() -> None:
-    judge = Judge("w", "topk")
-    assert all(run(judge, 50, 0.0, took=10.0))
-    assert judge.judgement is None
+    payoff = Payoff("w", "topk")
+    assert all(run(payoff, 50, 0.0, took=10.0))
+    assert payoff.judgement is None
 
 
 def test_both_ends_know_what_decoding_takes() -> None:
