@@ -44,6 +44,10 @@ class RestartPolicy:
     limited: bool = False
     """Only a signal or a code in `only_exit` is followed by a restart: a job's own failures are final."""
     only_exit: tuple[int, ...] = ()
+    earlier: int = 0
+    """Failures elsewhere that count for `attempts`."""
+    earlier_hosts: int = 0
+    """The number of hosts on which those were."""
     together: bool = False
     """A failure is not followed by a restart of this process alone: whoever owns the group restarts all of it."""
 
@@ -123,11 +127,18 @@ def decide(
         return history, GiveUp("failed", f"its log matches {ending.log_match!r} of restart.never_when")
     if policy.limited and not _is_retryable(policy.only_exit, ending):
         return history, GiveUp("failed", f"exit code {ending.exit_code}")
-    if len(recent) > policy.attempts:
-        return history, GiveUp("crashed", f"failed {len(recent)} times in {now - recent[0]:.0f} s")
-    if in_a_row > policy.attempts:
-        return history, GiveUp("crashed", f"failed {in_a_row} times without a healthy run")
+    if len(recent) + policy.earlier > policy.attempts:
+        return history, GiveUp("crashed", _often(policy, len(recent), f" in {now - recent[0]:.0f} s"))
+    if in_a_row + policy.earlier > policy.attempts:
+        return history, GiveUp("crashed", _often(policy, in_a_row, "") + " without a healthy run")
     return history, RestartAfter(delay_s(policy, in_a_row, rand))
+
+
+def _often(policy: RestartPolicy, here: int, lasted: str) -> str:
+    """Count all failures. Over several hosts nobody knows how long that took: each has a clock of its own."""
+    if not policy.earlier:
+        return f"failed {here} times{lasted}"
+    return f"failed {here + policy.earlier} times on {policy.earlier_hosts + 1} hosts"
 
 
 def _is_retryable(codes: tuple[int, ...], ending: Ending) -> bool:

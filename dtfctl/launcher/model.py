@@ -20,6 +20,8 @@ GAVE_UP: frozenset[TaskState] = frozenset({"done", "failed", "crashed"})
 """The states of a task that ended and starts again only when a person asks for it."""
 SETTLED: frozenset[TaskState] = frozenset({"running", "failed", "crashed", "stopped", "done", "lost"})
 """States that last."""
+RESTARTED = "restarted on request"
+"""Why a task ended that was asked to start again."""
 TaskHealth: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]
 HostState: TypeAlias = Literal["pending", "up", "suspect", "down", "quarantined", "drained"]
 JobState: TypeAlias = Literal["queued", "running", "recovering", "succeeded", "failed", "cancelled"]

@@ -35,7 +35,13 @@ def controllers(lab: Lab, name: str) -> list[int]:
     return found
 
 
-def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, tmp_path: Path) -> None:
+def test_everything_works_from_here_and_nothing_runs_here(
+    home: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "user" / ".ssh"
+    settings.mkdir(parents=True)
+    (settings / "config").write_text("Host *\n  StrictHostKeyChecking no\n")
+    monkeypatch.setenv("HOME", str(settings.parent))
     sent = tmp_path / "data"
     sent.mkdir()
     (sent / "words.txt").write_text("hello\n")
@@ -71,7 +77,11 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
     ended, output = run_job(cluster, JobRequest(str(script)))
     assert ended.state == "succeeded", output
     assert output.count("the answer is 42.0") == 2
-    assert any("controller.started" in event.kind for event in cluster.events())
+    events = cluster.events()
+    assert any("controller.started" in event.kind for event in events)
+    (note,) = [event.reason for event in events if event.kind == "host.note"]
+    assert note.startswith("~/.ssh/config:2: StrictHostKeyChecking no is not obeyed"), "of the machine that logged in"
+    assert [event.reason for event in told if event.kind == "host.note"] == [note], "said once"
     log = f"{HOME}/.dtfctl/controllers/clusters/t/logs/controller.log"
     lab.sh(first, "sh", "-c", f"echo 2026-01-01T00:00:00 said here >> {log}")
     assert any("said here" in line.text for line in cluster.logs("controller"))

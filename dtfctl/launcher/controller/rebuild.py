@@ -285,17 +285,20 @@ def write(
 def _rows(spec: ClusterSpec, rows: Iterable[TaskRow], recalled: Sequence[Recalled]) -> list[TaskRow]:
     """Make the rows in the order of the spec: as wanted, where the hosts say that they run."""
     incarnations: dict[str, int] = {}
+    starts: dict[str, int] = {}
     requests: dict[str, int] = {}
     runs: dict[str, tuple[int, str]] = {}
     for item in recalled:
         orders = {order.name: order for order in item.state.orders.tasks}
         for name, record in item.state.records.items():
             incarnations[name] = max(record.incarnation, incarnations.get(name, 0))
+            starts[name] = max(record.restarts + 1 if record.incarnation else 0, starts.get(name, 0))
             if name in orders and orders[name].run and record.state in ALIVE:
                 runs[name] = max(runs.get(name, (0, "")), (record.incarnation, item.host))
         for order in orders.values():
             requests[order.name] = max(order.restart_request, requests.get(order.name, 0))
             incarnations[order.name] = max(order.incarnation_floor, incarnations.get(order.name, 0))
+            starts[order.name] = max(order.starts_floor, starts.get(order.name, 0))
         for peer in item.state.orders.peers:
             incarnations[peer.name] = max(peer.incarnation, incarnations.get(peer.name, 0))
     known = {row.name: row for row in rows}
@@ -307,8 +310,8 @@ def _rows(spec: ClusterSpec, rows: Iterable[TaskRow], recalled: Sequence[Recalle
         host = runs[name][1] if name in runs else row.host
         request = max(row.restart_request, requests.get(name, 0))
         move_to = "" if row.move_to == host else row.move_to
-        incarnation = incarnations.get(name, 0)
-        found.append(replace(row, host=host, move_to=move_to, restart_request=request, incarnation=incarnation))
+        row = replace(row, incarnation=incarnations.get(name, 0), starts=starts.get(name, 0))
+        found.append(replace(row, host=host, move_to=move_to, restart_request=request))
     return found
 
 

@@ -39,6 +39,8 @@ class TaskOrder:
     run: bool = True
     incarnation_floor: int = 0
     """The next start gets a higher number than this and than every one the agent knows."""
+    starts_floor: int = 0
+    """How often it has been started, on any host; the agent counts on from the higher of this and what it knows."""
     restart_request: int = 0
     """The number of the user's restarts; a higher one than the one handled means one more."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +54,8 @@ class TaskOrder:
     """Do not restart gently: SIGKILL at once."""
     earlier_failures: int = 0
     """Failures on other hosts that count for the restart policy's limit."""
+    earlier_hosts: int = 0
+    """The number of hosts on which those were."""
 
     @property
     def name(self) -> str:
@@ -138,6 +142,8 @@ class ClientOrder:
     generation: int = 1
     """Counts the starts of the whole job. A process of an older one is ended; with `run` false the host gets ready
     for this one: nothing of the old runs any more, and ports are chosen."""
+    starts_floor: int = 0
+    """How often it has been started, on any host; the agent counts on from the higher of this and what it knows."""
     run: bool = True
     chief: bool = False
     command: tuple[str, ...] = ()

@@ -91,7 +91,12 @@ class Operator(SshProvider):
             if key is None:
                 raise HostFailed("host-key", "its host key has no public part", "dtfctl needs plain host keys there")
             public = " ".join(key.export_public_key().decode().split()[:2])
-            return Met(facts["address"], facts["port"], connection.get_extra_info("username"), public)
+            notes = tuple(self._logins.unheeded.get(name, ())) if self._logins is not None else ()
+            user = connection.get_extra_info("username")
+            return Met(facts["address"], facts["port"], user, public, notes=notes)
+
+    def _tell_notes(self, host: str, notes: Sequence[str]) -> None:
+        """Leave it to the controller, in whose events it belongs."""
 
     async def _forbid(self, name: str, line: str) -> Met:
         await self._ask(name, "forbid", ASK_S, line=line)

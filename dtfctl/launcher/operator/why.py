@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtfctl.launcher.errors import NoSuchTask
-from dtfctl.launcher.model import ClusterStatus, Event, HostStatus, JobStatus, TaskStatus
+from dtfctl.launcher.model import RESTARTED, ClusterStatus, Event, HostStatus, JobStatus, TaskStatus
 
 MOST_EVENTS = 12
 """The newest of the chain; what is older rarely matters any more."""
 _ENDED = frozenset({"task.ended", "task.failed", "task.crashed", "task.done", "process.ended", "process.failed"})
 _REQUESTS = ("task.restart-requested", "task.stop-requested", "task.start-requested")
+_WHY_AGAIN = _ENDED | {"task.moved", *_REQUESTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +94,25 @@ def _running(task: TaskStatus, own: Sequence[Event]) -> str:
     if task.health in ("suspect", "down"):
         late = next((e.reason for e in reversed(own) if e.kind == f"task.{task.health}"), "its beats are late")
         return f"runs but is {task.health}: {late}"
-    moved = next((e for e in reversed(own) if e.kind == "task.moved"), None)
-    if moved is not None and not task.restarts:
-        return f"runs on {task.host}; it was moved {moved.reason}"
     if not task.restarts:
         return f"runs on {task.host} since it was first started"
-    requested = next((e for e in reversed(own) if e.kind in _REQUESTS), None)
     # The end of what runs may already be written down while its state is not.
-    ended = next((e for e in reversed(own) if e.kind in _ENDED and e.incarnation < task.incarnation), None)
-    if ended is not None and (requested is None or ended.seq > requested.seq):
-        return f"runs again on {task.host}{_run_number(task)}; it was restarted because of: {ended.reason}"
-    if requested is not None:
-        return f"runs again on {task.host}{_run_number(task)}; it was restarted on request"
-    return f"runs again on {task.host}{_run_number(task)}"
+    causes = [e for e in own if e.kind in _WHY_AGAIN and (e.kind not in _ENDED or e.incarnation < task.incarnation)]
+    again = f"runs again on {task.host}{_run_number(task)}"
+    if not causes:
+        return again
+    cause = causes[-1].reason.partition("; starts again in ")[0]
+    if causes[-1].kind == "task.moved":
+        return f"{again}; it was moved {cause}{_why_moved(own, causes[-1])}"
+    if causes[-1].kind in _REQUESTS or cause == RESTARTED:
+        return f"{again}; it was {RESTARTED}"
+    return f"{again}; it was restarted because of: {cause}"
+
+
+def _why_moved(own: Sequence[Event], moved: Event) -> str:
+    """Say why, where that stands at the event that announced the move."""
+    announced = next((e for e in reversed(own) if e.kind == "task.moving" and e.seq < moved.seq), None)
+    return "" if ": " in moved.reason or announced is None else f": {announced.reason.partition(': ')[2]}"
 
 
 def _pending(task: TaskStatus, host: HostStatus | None, own: Sequence[Event]) -> str:

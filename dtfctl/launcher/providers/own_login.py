@@ -42,6 +42,8 @@ class Met:
     message: str = ""
     hint: str = ""
     where: str = ""
+    notes: tuple[str, ...] = ()
+    """What of the operator's settings for logging in there was not obeyed."""
 
     @classmethod
     def failed(cls, error: HostFailed) -> Met:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -213,15 +213,12 @@ class SshProvider:
     async def _begin(self, host: _Host) -> Conversation:
         assert self._logins is not None
         name, user, port = host.name, host.user, None
+        notes: tuple[str, ...] = ()
         if self._own is not None:
             met = self._own.met(host.name)
-            name, user, port = met.address, met.user, met.port
+            name, user, port, notes = met.address, met.user, met.port, met.notes
         connection = await self._logins.connect(name, user, lambda: self.on_stage(host.name, "connecting", ""), port)
-        for note in self._logins.unheeded.get(name, ()):
-            if note not in self._noted:
-                self._noted.add(note)
-                log.warning("%s", note)
-                self.on_stage(host.name, "note", note)
+        self._tell_notes(host.name, (*notes, *self._logins.unheeded.get(name, ())))
         try:
             own = None if self._spec is None else self._spec.home
             return await Conversation.begin(connection, await self._in_thread(self._bundles.likely), own)
@@ -229,6 +226,13 @@ class SshProvider:
             raise HostFailed("unreachable", f"its shell did not answer within {HELLO_S:g} s") from None
         except (OSError, asyncssh.Error) as error:
             raise HostFailed("unreachable", f"the connection was lost: {error}") from None
+
+    def _tell_notes(self, host: str, notes: Sequence[str]) -> None:
+        """Tell what of the settings is not obeyed, once."""
+        for note in notes:
+            if note not in self._noted:
+                self._noted.add(note)
+                self.on_stage(host, "note", note)
 
     def _close_idle(self, host: _Host, conversation: Conversation) -> bool:
         """Close a conversation that is idle; tell whether it is to be looked at again."""

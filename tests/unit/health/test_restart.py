@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -42,6 +44,15 @@ def test_failures_outside_the_window_do_not_count_for_it_but_in_a_row_they_do() 
     rare = RestartPolicy(jitter=0.0, within_s=10.0, attempts=3)
     assert waits(rare, 5, 100.0) == [0.0, 0.5, 1.0, "crashed", "crashed"]
     assert waits(rare, 5, 100.0, ran_s=99.0) == [0.0] * 5
+
+
+def test_failures_on_other_hosts_count_and_are_told() -> None:
+    """Of six, only the last two were here: nobody is told "failed 2 times in 0 s"."""
+    policy = replace(STEADY, earlier=4, earlier_hosts=2)
+    history, decision = decide(policy, RestartHistory(), ran_s=0.0, ending=FAILED, now=0.0, rand=0.5)
+    assert isinstance(decision, RestartAfter)
+    _, decision = decide(policy, history, ran_s=0.0, ending=FAILED, now=0.1, rand=0.5)
+    assert decision == GiveUp("crashed", "failed 6 times on 3 hosts")
 
 
 def test_a_healthy_run_resets_the_wait() -> None:

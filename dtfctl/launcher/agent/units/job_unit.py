@@ -59,7 +59,13 @@ class JobUnit(Unit):
     def ordered(self) -> Order:
         order = self.order
         assert order is not None
-        return Order(order.run, restart_request=order.generation, grace_s=order.grace_s)
+        return Order(
+            run=order.run,
+            restart_request=order.generation,
+            grace_s=order.grace_s,
+            why_again="all processes of its job start again",
+            starts_floor=order.starts_floor,
+        )
 
     def policy(self, default: RestartPolicy) -> RestartPolicy:
         return default if self.order is None else self.order.restart

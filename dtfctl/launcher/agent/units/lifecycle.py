@@ -23,7 +23,7 @@ import signal
 from typing import Literal, TypeAlias
 
 from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
-from dtfctl.launcher.model import ALIVE, GAVE_UP, TaskState
+from dtfctl.launcher.model import ALIVE, GAVE_UP, RESTARTED, TaskState
 from dtfctl.values import field, replace, value
 
 Action: TypeAlias = Literal["start", "terminate", "kill"]
@@ -45,6 +45,9 @@ class Order:
     now: bool = False
     why: str = STOPPED
     """Why it is not to run."""
+    why_again: str = RESTARTED
+    """Why it is to start again, by `restart_request`."""
+    starts_floor: int = 0
 
 
 @value
@@ -135,11 +138,11 @@ def _starting(record: Record, order: Order, now: float) -> Record:
         record,
         state="starting",
         incarnation=max(record.incarnation, order.incarnation_floor) + 1,
-        restarts=record.restarts + (1 if record.incarnation else 0),
+        restarts=max(_starts(record), order.starts_floor),
         restart_handled=max(record.restart_handled, order.restart_request),
         started_at=now,
         retry_at=None,
-        reason=record.fault if record.reason == STOPPED else record.reason,
+        reason=record.fault if record.reason in (STOPPED, order.why_again) else record.reason,
         fault="",
         kill_at=None,
         killed=False,
@@ -150,6 +153,10 @@ def _starting(record: Record, order: Order, now: float) -> Record:
         task_pid=0,
         task_ticks=0,
     )
+
+
+def _starts(record: Record) -> int:
+    return record.restarts + 1 if record.incarnation else 0
 
 
 def next_time(record: Record) -> float | None:
@@ -187,7 +194,7 @@ def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *
     record = replace(record, exit_code=ending.exit_code, kill_at=None, started_at=None)
     if wanted_end or (asked and order.run):
         if order.run:
-            return _forgiven(record, order)
+            return replace(_forgiven(record, order), reason=order.why_again if asked else STOPPED)
         return replace(record, state="stopped", retry_at=None, reason=order.why)
     reason = record.hung or describe(ending)
     if record.hung:

@@ -56,11 +56,20 @@ class TaskUnit(Unit):
     def ordered(self) -> Order:
         order = self.order
         assert order is not None
-        return Order(order.run, order.incarnation_floor, order.restart_request, order.grace_s, order.now)
+        return Order(
+            run=order.run,
+            incarnation_floor=order.incarnation_floor,
+            restart_request=order.restart_request,
+            grace_s=order.grace_s,
+            now=order.now,
+            starts_floor=order.starts_floor,
+        )
 
     def policy(self, default: RestartPolicy) -> RestartPolicy:
-        earlier = self.order.earlier_failures if self.order is not None else 0
-        return replace(default, attempts=max(0, default.attempts - earlier)) if earlier else default
+        order = self.order
+        if order is None or not order.earlier_failures:
+            return default
+        return replace(default, earlier=order.earlier_failures, earlier_hosts=order.earlier_hosts)
 
     def may_start(self) -> bool:
         return self.state.places_known

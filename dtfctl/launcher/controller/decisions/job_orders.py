@@ -47,6 +47,7 @@ def _order(
         index=int(index),
         slot=placed.task,
         generation=job.generation,
+        starts_floor=job.starts.get(placed.name, 0),
         run=job.ending is None and job.released,
         chief=chief,
         command=(request.python or spec.python or "",) if framework.interpreter else (),

@@ -89,8 +89,9 @@ def failures_there(row: TaskRow) -> int:
     return sum(failure.host == row.host for failure in row.failures)
 
 
-def failures_elsewhere(row: TaskRow) -> int:
-    return len(row.failures) - failures_there(row)
+def failed_elsewhere(row: TaskRow) -> list[str]:
+    """List the other hosts on which the task has failed, once for each failure."""
+    return [failure.host for failure in row.failures if failure.host != row.host]
 
 
 def _move(

@@ -13,7 +13,7 @@ from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.controller.decisions.checkpoint_folders import folder_orders
 from dtfctl.launcher.controller.decisions.job_orders import client_orders
-from dtfctl.launcher.controller.decisions.moves import failures_elsewhere
+from dtfctl.launcher.controller.decisions.moves import failed_elsewhere
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
 from dtfctl.launcher.controller.state.store import TaskRow
 from dtfctl.launcher.messages.orders import HostOrders, LogRules, Peer, TaskOrder
@@ -135,12 +135,13 @@ def health_limits(spec: ClusterSpec) -> HealthLimits:
 
 
 def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
-    group = spec.tasks[row.job]
+    group, elsewhere = spec.tasks[row.job], failed_elsewhere(row)
     return TaskOrder(
         job=row.job,
         index=row.index,
         run=row.is_wanted and not row.move_to,
         incarnation_floor=row.incarnation,
+        starts_floor=row.starts,
         restart_request=row.restart_request,
         env={**spec.env, **group.env},
         gpus=group.gpus,
@@ -148,7 +149,8 @@ def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
         first_port=spec.ports.first or 0,
         last_port=spec.ports.last or 0,
         grace_s=row.grace_s,
-        earlier_failures=failures_elsewhere(row),
+        earlier_failures=len(elsewhere),
+        earlier_hosts=len(set(elsewhere)),
     )
 
 

@@ -213,6 +213,8 @@ class HostManager:
             new, status = row, task.status
             if status.incarnation > row.incarnation:
                 new = replace(new, incarnation=status.incarnation)
+            if status.incarnation and status.restarts >= row.starts:
+                new = replace(new, starts=status.restarts + 1)
             gave_up = row.host == name and status.state in GAVE_UP
             if gave_up and task.restart_handled >= row.restart_request > row.gave_up:
                 new = replace(new, gave_up=row.restart_request)

@@ -101,6 +101,8 @@ class JobRecord:
     """The tasks that the job has got of the cluster, the chief's first; set when it starts."""
     ran_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The hosts that each process may have run on, in order: what it wrote lies there."""
+    starts: Mapping[str, int] = field(default_factory=dict)
+    """How often each process has been started, on whatever hosts, as far as is known."""
     generation: int = 1
     released: bool = False
     """Whether the processes of this generation may run."""
@@ -191,6 +193,7 @@ def step(job: JobRecord, view: JobView, tasks: Mapping[str, TaskStatus], now: fl
         job = replace(job, started_clock=view.clock)
     found = view.clients.get(job.id, {})
     reports = {p.name: found[p.name] for p in job.processes if p.name in found}
+    job = _count_starts(job, reports)
     job = replace(job, clients=tuple(_client_status(job, p, reports.get(p.name), view) for p in job.processes))
     if job.ending is None:
         job = _decide(job, reports, view, tasks, now)
@@ -458,10 +461,18 @@ def _preparation(job: JobRecord) -> str:
     return "; ".join(waiting[:4])
 
 
+def _count_starts(job: JobRecord, reports: Mapping[str, ClientReport]) -> JobRecord:
+    """Note how often processes have been started; one that has moved goes on counting where it is now."""
+    heard = {name: report.restarts + 1 for name, report in reports.items() if report.generation}
+    more = {name: count for name, count in heard.items() if count > job.starts.get(name, 0)}
+    return replace(job, starts={**job.starts, **more}) if more else job
+
+
 def _client_status(job: JobRecord, placed: Placed, report: ClientReport | None, view: JobView) -> ClientStatus:
     host = view.hosts.get(placed.task, "")
+    restarts = max(0, job.starts.get(placed.name, 0) - 1)
     if report is None:
-        return ClientStatus(placed.name, host, "pending", task=placed.task)
+        return ClientStatus(placed.name, host, "pending", restarts=restarts, task=placed.task)
     state, error = report.state, report.last_error
     if job.ending is None and (state == "stopped" or (job.released and report.generation < job.generation)):
         # It is being got ready; one that has never been started says what it waits for.
@@ -473,7 +484,7 @@ def _client_status(job: JobRecord, placed: Placed, report: ClientReport | None, 
         state=state,
         pid=report.pid,
         exit_code=report.exit_code,
-        restarts=report.restarts,
+        restarts=restarts,
         last_error=error,
         last_lines=report.last_lines,
         progress=report.progress,

@@ -45,6 +45,8 @@ class TaskRow:
     restart_request: int = 0
     incarnation: int = 0
     """The newest known; the next start gets a higher one."""
+    starts: int = 0
+    """How often it has been started, on whatever hosts, as far as is known."""
     grace_s: float = 10.0
     move_to: str = ""
     """The host where the task goes as soon as it has ended on `host`; its place there is taken already."""

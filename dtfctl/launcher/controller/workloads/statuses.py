@@ -154,7 +154,7 @@ def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequ
     """Write one sentence for each thing that a person may want to look at."""
     found = host_problems(hosts) + _outdated(hosts)
     found += [
-        f"host {name} is {host_state(hosts[name], row)}: {row.why}"
+        f"host {name} is {host_state(hosts[name], row)}: {row.why}; `dtfctl hosts release {name}` ends that"
         for name, row in sorted(rows.items())
         if name in hosts and row.quarantined_until is not None
     ]

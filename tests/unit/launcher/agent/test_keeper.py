@@ -79,7 +79,9 @@ def test_a_keeper_goes_on_after_what_a_turn_raises(tmp_path: Path, always: str |
     make_room(tmp_path)
     code = FAULTY.format(folder=str(Path(keeper_module.__file__).parent), always=repr(always))
     command = [sys.executable, "-S", "-E", "-c", code, str(tmp_path), str(tmp_path / "log"), "1000000", "2", "10000000"]
-    script = "echo one; sleep 0.2; echo two; exit 3"
+    lost = f"grep -q 'nobody foresaw add' {tmp_path / 'log'}"  # with the first line, and with no other
+    wait = f"until {lost}; do sleep 0.05; done" if always is None else "sleep 0.2"
+    script = f"echo one; {wait}; echo two; exit 3"
     done = subprocess.run([*command, "", "0", "", "/bin/sh", "-c", script], timeout=120)
     status = read_status(tmp_path)
     assert done.returncode == 0 and status is not None and (status.phase, status.exit_code) == ("ended", 3)

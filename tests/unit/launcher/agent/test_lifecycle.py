@@ -38,13 +38,24 @@ def test_every_start_has_a_higher_incarnation_than_the_floor() -> None:
     assert record.incarnation == 8
 
 
+def test_restarts_are_counted_on_from_what_other_hosts_have_counted() -> None:
+    moved = replace(RUN, incarnation_floor=1005, starts_floor=5)
+    record, _ = advance(Record(), moved, 0.0)
+    assert record.restarts == 5
+    record = ended(record, moved, POLICY, FAILED, now=1.0, rand=0.5)
+    assert advance(record, moved, 1.0)[0].restarts == 6, "what it has counted itself is newer than its order"
+    back, _ = advance(Record(incarnation=3, restarts=2), replace(moved, starts_floor=9), 0.0)
+    assert back.restarts == 9
+
+
 def test_a_restart_request_ends_it_gently_then_starts_it_at_once_with_a_clean_history() -> None:
     asked = replace(RUN, restart_request=1)
     record, action = advance(started(), asked, 1.0)
     assert (record.state, action) == ("stopping", "terminate")
     record = ended(record, asked, POLICY, Ending(143, 15), now=1.5, rand=0.5)
+    assert record.reason == "restarted on request"
     record, action = advance(record, asked, 1.5)
-    assert (record.state, action, record.incarnation) == ("starting", "start", 2)
+    assert (record.state, action, record.incarnation, record.reason) == ("starting", "start", 2, "")
     assert advance(ready(record), asked, 2.0) == (ready(record), None)
 
 

@@ -73,8 +73,8 @@ def test_restarts_follow_the_hosts_rules_or_the_jobs(state: HostUnits) -> None:
     rules = RestartPolicy(limited=True, attempts=5)
     mine, own = task(state), process(state)
     assert mine.order is not None and own.order is not None
-    mine.order = replace(mine.order, earlier_failures=2)
-    assert mine.policy(rules).attempts == 3, "those of other hosts count"
+    mine.order = replace(mine.order, earlier_failures=2, earlier_hosts=1)
+    assert (mine.policy(rules).earlier, mine.policy(rules).earlier_hosts) == (2, 1), "those of other hosts count"
     own.order = replace(own.order, restart=RestartPolicy(when="never"))
     assert own.policy(rules).when == "never"
 

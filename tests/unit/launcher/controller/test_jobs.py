@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
+from dtfctl.launcher.controller.decisions.job_orders import client_orders
 from dtfctl.launcher.controller.decisions.job_queue import schedule
 from dtfctl.launcher.controller.state.job_lifecycle import (
     FINISH_S,
@@ -19,6 +20,7 @@ from dtfctl.launcher.controller.state.job_lifecycle import (
 )
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import JobRequest, TaskState, TaskStatus
+from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
 
 NOW = 1000.0
 TASKS = [TaskStatus(job, index, "running") for job, index in (("ps", 0), ("worker", 0), ("worker", 1))]
@@ -53,6 +55,20 @@ def view(*clients: tuple[str, TaskState, int | None], generation: int = 1, held:
             addresses=(f"{HOSTS[name]}:{1000 + held}",),
         )
     return JobView({"j-1": reports}, HOSTS, RestartPolicy(jitter=0.0))
+
+
+def test_restarts_of_a_process_are_counted_on_where_it_has_moved() -> None:
+    def seen(restarts: int, generation: int = 1) -> JobView:
+        report = ClientReport("j-1", "worker", 0, "running", restarts=restarts, generation=generation)
+        return JobView({"j-1": {"worker/0": report}}, HOSTS)
+
+    moved = step(step(running(), seen(2), BY_NAME, NOW), JobView({}, HOSTS), BY_NAME, NOW)
+    assert (moved.restarts, moved.starts) == (2, {"worker/0": 3}), "nobody has heard of it from its new host yet"
+    assert step(moved, seen(0, generation=0), BY_NAME, NOW).restarts == 2, "it waits there for its first start"
+    assert step(moved, seen(3), BY_NAME, NOW).restarts == 3
+    spec = ClusterSpec("c", {"ps": TaskGroup(1), "worker": TaskGroup(2)})
+    (order,) = client_orders(spec, RestartPolicy(), HOSTS, moved, "a")
+    assert order.starts_floor == 3
 
 
 def test_success_needs_every_process() -> None:
