@@ -31,9 +31,11 @@ class Port:
 
 
 def listening_ports(pids: list[int]) -> list[Port]:
-    """Every TCP port at which these processes listen."""
+    """Every TCP port at which these processes listen, each in the network that it is in."""
     sockets: dict[str, int] = {}
+    networks: dict[str, int] = {}
     for pid in pids:
+        networks[os.readlink(f"/proc/{pid}/ns/net")] = pid
         for fd in Path(f"/proc/{pid}/fd").iterdir():
             try:
                 target = os.readlink(fd)
@@ -42,7 +44,7 @@ def listening_ports(pids: list[int]) -> list[Port]:
             if target.startswith("socket:["):
                 sockets[target[8:-1]] = pid
     found = []
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in [f"/proc/{pid}/net/{name}" for pid in networks.values() for name in ("tcp", "tcp6")]:
         for line in Path(table).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in sockets:
@@ -85,7 +87,9 @@ def is_answered(port: int, files: TlsFiles | None, hello: bytes) -> bool:
     return greet(port, files, hello) == "answered"
 
 
-def greet(port: int, files: TlsFiles | None, hello: bytes) -> Literal["answered", "closed", "refused"]:
+def greet(
+    port: int, files: TlsFiles | None, hello: bytes, address: str = "127.0.0.1"
+) -> Literal["answered", "closed", "refused"]:
     """What comes of it; `closed`: TLS was agreed on, and then the server hung up without a word."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -95,7 +99,7 @@ def greet(port: int, files: TlsFiles | None, hello: bytes) -> Literal["answered"
         context.load_cert_chain(files.cert, files.key)
     try:
         with (
-            socket.create_connection(("127.0.0.1", port), PATIENCE_S) as raw,
+            socket.create_connection((address, port), PATIENCE_S) as raw,
             context.wrap_socket(raw, server_hostname="x") as secure,
         ):
             secure.sendall(hello)

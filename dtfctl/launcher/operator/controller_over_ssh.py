@@ -85,7 +85,9 @@ class Operator(SshProvider):
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)
-            facts = (await conversation.ask({"do": "authorize", "line": line}, ASK_S))["facts"]
+            owner = await self._in_thread(self._owner)
+            request = {"do": "authorize", "cluster": self._paths.name, "owner": owner, "line": line}
+            facts = (await conversation.ask(request, ASK_S))["facts"]
             connection = conversation.connection
             key = connection.get_server_host_key()
             if key is None:

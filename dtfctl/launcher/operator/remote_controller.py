@@ -264,6 +264,8 @@ class RemoteController:
 
 
 def _login_error(host: str, error: HostFailed) -> LauncherError:
+    if error.cause == "owner":
+        return Conflict(f"{host}: {error.message}", error.hint)
     kind = LoginError if error.cause in LOGIN_CAUSES else ControllerUnreachable
     where = f" ({error.where})" if error.where else ""
     elsewhere = "if that host is lost for good, put the controller on another: dtfctl up FILE --adopt"

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def key_of(cluster: str) -> str:
+    """Name the key with which a controller on a host logs in to the others."""
+    return f"dtfctl-{cluster}"
+
+
 def authorized_keys() -> str:
     folder = os.path.expanduser("~/.ssh")
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -23,10 +28,11 @@ def of_this_home(line: str) -> str:
     return f"{line} {BASE}"
 
 
-def authorize(line: str, **_: Any) -> dict[str, Any]:
-    """Let the holder of a key in as this user."""
+def authorize(cluster: str, line: str, **_: Any) -> dict[str, Any]:
+    """Let the holder of a key in as this user, and of the cluster's keys no other: it is of a time that is over."""
     private("tmp")
     line = of_this_home(line)
+    forget_key(key_of(cluster), but=line)
     path = authorized_keys()
     with open(os.path.join(BASE, "authorized.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -53,9 +59,9 @@ def remove_line(line: str) -> None:
             write_whole(path, "".join(f"{kept}\n" for kept in lines if kept != line).encode(), mode)
 
 
-def forget_key(comment: str) -> None:
-    """Lock out the key of a controller that ran on a host."""
+def forget_key(comment: str, but: str = "") -> None:
+    """Lock out the key of a controller that ran on a host, unless it is that of the line `but`."""
     path = authorized_keys()
     for line in read_mark(path).splitlines():
-        if line.endswith(of_this_home(f" {comment}")):
+        if line.endswith(of_this_home(f" {comment}")) and line != but:
             remove_line(line)

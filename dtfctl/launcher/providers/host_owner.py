@@ -17,7 +17,7 @@ from dtfctl.launcher.providers.host_base import (
     read_mark,
     write_whole,
 )
-from dtfctl.launcher.providers.host_keys import forget_key
+from dtfctl.launcher.providers.host_keys import forget_key, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def evict(cluster: str) -> int:
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     if os.path.exists(stamp_path(cluster)):
         os.unlink(stamp_path(cluster))
+    forget_key(key_of(cluster))
     return ended
 
 
@@ -298,7 +299,7 @@ def end_controllers(
     """
     ended: set[int] = set()
     for name in clusters_here(cluster, owner, force):
-        forget_key(f"dtfctl-{name}")
+        forget_key(key_of(name))
         deadline = time.monotonic() + END_S
         while found := controllers_of(name):
             if time.monotonic() > deadline:
@@ -360,7 +361,6 @@ def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, logs: str
         ended += evict(name)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
-        forget_key(f"dtfctl-{name}")
     if not cluster:
         was_there = was_there or os.path.isdir(BASE)
         shutil.rmtree(BASE, ignore_errors=True)

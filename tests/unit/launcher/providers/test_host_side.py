@@ -410,17 +410,34 @@ def test_ending_one_of_two_clusters_of_a_name_leaves_the_key_of_the_other(
     keys = base / ".ssh" / "authorized_keys"
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 AAAA somebody\n")
-    host_keys.authorize("restrict ssh-ed25519 BBBB dtfctl-t")
+    host_keys.authorize("t", "restrict ssh-ed25519 BBBB dtfctl-t")
     mine = keys.read_text()
     with monkeypatch.context() as patch:
         for module in (host_base, host_keys):
             patch.setattr(module, "BASE", str(base / "other"))
-        host_keys.authorize("restrict ssh-ed25519 CCCC dtfctl-t")
+        host_keys.authorize("t", "restrict ssh-ed25519 CCCC dtfctl-t")
         assert keys.read_text() != mine
         host_keys.forget_key("dtfctl-t")
     assert keys.read_text() == mine
     host_keys.forbid("restrict ssh-ed25519 BBBB dtfctl-t")
     assert keys.read_text() == "ssh-ed25519 AAAA somebody\n"
+
+
+def test_the_key_of_a_former_cluster_of_the_name_lets_nobody_in(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was given up while this host was cut off, so that nobody took its line away."""
+    monkeypatch.setenv("HOME", str(base))
+    keys = base / ".ssh" / "authorized_keys"
+    keys.parent.mkdir()
+    keys.write_text("ssh-ed25519 AAAA somebody\n")
+    host_keys.authorize("t", "restrict ssh-ed25519 BBBB dtfctl-t")
+    host_keys.authorize("s", "restrict ssh-ed25519 DDDD dtfctl-s")
+    host_keys.authorize("t", "restrict ssh-ed25519 CCCC dtfctl-t")
+    found = [line.split()[-3:] for line in keys.read_text().splitlines()[1:]]
+    assert found == [["DDDD", "dtfctl-s", str(base)], ["CCCC", "dtfctl-t", str(base)]]
+    former = {"authority": "old", "user": "u", "machine": "m", "folder": "f", "since": 0.0}
+    host_owner.take_stamp("t", {**former, "given_up": []})
+    host_owner.check_owner({"do": "ensure", "cluster": "t", "owner": {**former, "authority": "new", "given_up": ["old"]}})
+    assert [line.split()[-2] for line in keys.read_text().splitlines()[1:]] == ["dtfctl-s"], "this one has none"
 
 
 def test_what_an_agent_left_that_is_gone_with_its_records_is_ended(base: Path) -> None:
