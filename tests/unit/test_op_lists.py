@@ -50,10 +50,6 @@ LISTS = {
         ({"Cast", "Identity"}, "a shape goes through them as it is"),
     ],
     "framework/graph_util.py": [
-        (
-            {"AutoReloadVariable", "ReadVariableOp", "_ReadVariablesOp"},
-            "TensorFlow's list of what replicas put on a ps",
-        ),
         ({"DynamicStitch", "ParallelDynamicStitch"}, "TensorFlow leaves them to the CPU"),
         ({"Identity", "StopGradient"}, "they do nothing in a graph that is not trained"),
     ],

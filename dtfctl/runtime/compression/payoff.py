@@ -57,7 +57,7 @@ def summary(judgements: Sequence[Judgement]) -> str:
 
 
 class Payoff:
-    """Whether a codec pays on one edge: asked before each tensor, told of each that was encoded. Not for several threads."""
+    """Whether a codec pays on one edge: asked before each tensor, told of each that was encoded. Not thread-safe."""
 
     def __init__(self, edge: str, codec: str) -> None:
         self.edge, self.codec = edge, codec
