@@ -436,7 +436,8 @@ def test_the_key_of_a_former_cluster_of_the_name_lets_nobody_in(base: Path, monk
     assert found == [["DDDD", "dtfctl-s", str(base)], ["CCCC", "dtfctl-t", str(base)]]
     former = {"authority": "old", "user": "u", "machine": "m", "folder": "f", "since": 0.0}
     host_owner.take_stamp("t", {**former, "given_up": []})
-    host_owner.check_owner({"do": "ensure", "cluster": "t", "owner": {**former, "authority": "new", "given_up": ["old"]}})
+    owner = {**former, "authority": "new", "given_up": ["old"]}
+    host_owner.check_owner({"do": "ensure", "cluster": "t", "owner": owner})
     assert [line.split()[-2] for line in keys.read_text().splitlines()[1:]] == ["dtfctl-s"], "this one has none"
 
 
