@@ -50,9 +50,25 @@ class OpError(DtfctlError):
     op: Any = None
     node_def: Any = None
 
-    def __init__(self, message: str, node: str | None = None, *, derived: bool = False) -> None:
+    def __init__(
+        self,
+        message: Any,
+        node: Any = None,
+        text: str | None = None,
+        error_code: int | None = None,
+        *,
+        derived: bool = False,
+    ) -> None:
+        """Make an error from its text and the name of the node at fault.
+
+        Programs of TensorFlow give (node_def, op, message), and OpError itself the error_code too.
+        """
+        if text is not None:
+            self.node_def, self.op, message, node = message, node, text, None
+        if error_code is not None:
+            self.code = Code(error_code)
         super().__init__(message)
-        self.message = message
+        self.message = str(message)
         self.node = node
         self.derived = derived
 

@@ -105,7 +105,7 @@ class TensorShape:
             self.dims_or_none = (
                 None if dims.unknown_rank else tuple(None if d.size < 0 else int(d.size) for d in dims.dim)
             )
-        elif isinstance(dims, (SupportsIndex, Dimension)):
+        elif isinstance(dims, (SupportsIndex, Dimension)) and not getattr(dims, "ndim", 0):  # arrays are sequences
             self.dims_or_none = (Dimension(dims).value,)
         else:
             self.dims_or_none = tuple(map(_size, dims))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from dtfctl.runtime.framework import dtypes, nest
@@ -15,6 +16,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, nn_ops
 from dtfctl.runtime.ops.layer_arguments import snake_case
 from dtfctl.runtime.ops.operands import apply_mixed
+from dtfctl.runtime.ops.random_ops import random_uniform
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
 Activation = Callable[[Tensor], Tensor]
@@ -132,6 +134,18 @@ class RNNCell:
                 self.variables = _made(opened)[known:]
             self._built_scope = opened
             return result
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        """Make zeros for a batch of these inputs, or of this size and type; ValueError where neither is given."""
+        if inputs is not None:
+            inputs = convert_to_tensor(inputs)
+            known = inputs.shape.as_list()[0]
+            sizes = apply_op("Shape", input=inputs, out_type=dtypes.int32) if known is None else None
+            batch_size = known if sizes is None else apply_op("GatherV2", params=sizes, indices=0, axis=constant(0))
+            dtype = inputs.dtype if dtype is None else dtype
+        if batch_size is None or dtype is None:
+            raise ValueError("batch_size and dtype must be given where inputs are not")
+        return self.zero_state(batch_size, dtype)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Make zeros in the structure of the state, [batch_size, size] each."""
@@ -373,11 +387,44 @@ class DropoutWrapper(RNNCell):
         input_keep_prob: Any = 1.0,
         output_keep_prob: Any = 1.0,
         state_keep_prob: Any = 1.0,
+        variational_recurrent: bool = False,
+        input_size: Any = None,
+        dtype: Any = None,
         seed: int | None = None,
+        dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
     ) -> None:
+        """Wrap a cell; each probability is that of keeping an element.
+
+        Args:
+            variational_recurrent: drop the same elements at each step of a run; needs dtype, and input_size where
+                input_keep_prob is less than 1.
+            input_size: of the inputs, without the batch.
+            dropout_state_filter_visitor: tells of a state, or of each of its parts, whether elements of it are dropped;
+                by default of all but an LSTM's cell state c.
+
+        Raises:
+            ValueError: dtype or input_size is missing.
+        """
         super().__init__()
         self._cell, self._seed = cell, seed
         self._input_keep, self._output_keep, self._state_keep = input_keep_prob, output_keep_prob, state_keep_prob
+        self._drops_state = dropout_state_filter_visitor or _all_but_cell_state
+        self._noise: dict[str, Any] | None = None
+        if variational_recurrent:
+            if dtype is None:
+                raise ValueError("When variational_recurrent=True, dtype must be provided")
+            if input_size is None and not _is_one(input_keep_prob):
+                raise ValueError(
+                    "When variational_recurrent=True and input_keep_prob < 1.0, input_size must be provided"
+                )
+            sizes = {"input": input_size, "state": cell.state_size, "output": cell.output_size}
+            self._noise = {
+                what: nest.map_structure(
+                    partial(_batch_noise, as_dtype(dtype), None if seed is None else seed + i), size
+                )
+                for i, (what, size) in enumerate(sizes.items())
+                if size is not None
+            }
 
     @property
     def state_size(self) -> Any:
@@ -388,16 +435,43 @@ class DropoutWrapper(RNNCell):
         return self._cell.output_size
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
-        output, new = self._cell(self._drop(convert_to_tensor(inputs), self._input_keep), state, scope)
+        output, new = self._cell(self._drop("input", inputs, self._input_keep), state, scope)
         if not _is_one(self._state_keep):
-            new = nest.map_structure(lambda s: self._drop(s, self._state_keep), new)
-        return self._drop(output, self._output_keep), new
+            new = self._drop("state", new, self._state_keep, self._drops_state(new))
+        return self._drop("output", output, self._output_keep), new
 
-    def _drop(self, t: Tensor, keep: Any) -> Tensor:
+    def _drop(self, what: str, value: Any, keep: Any, chosen: Any = True) -> Any:
+        """Drop elements of a structure, where `chosen` (one truth value, or one for each part) says so."""
         if _is_one(keep):
-            return t
+            return value
+        noise = None if self._noise is None else self._noise[what]
+        return self._drop_parts(value, keep, chosen, noise)
+
+    def _drop_parts(self, value: Any, keep: Any, chosen: Any, noise: Any) -> Any:
+        if nest.is_nested(value):
+            each = chosen if nest.is_nested(chosen) else [chosen] * len(value)
+            noises = [None] * len(value) if noise is None else noise
+            dropped = [self._drop_parts(v, keep, c, n) for v, c, n in zip(value, each, noises)]
+            return nest.pack_sequence_as(value, nest.flatten(dropped))
+        if not chosen:
+            return value
+        tensor = convert_to_tensor(value)
+        if noise is not None:
+            kept = apply_op("Floor", x=apply_mixed("AddV2", noise, keep))
+            return apply_op("Mul", x=apply_mixed("RealDiv", tensor, keep), y=kept)
         rate = 1 - keep if isinstance(keep, (int, float)) else apply_mixed("Sub", constant(1.0, keep.dtype), keep)
-        return nn_ops.dropout(t, rate=rate, seed=self._seed)
+        return nn_ops.dropout(tensor, rate=rate, seed=self._seed)
+
+
+def _all_but_cell_state(state: Any) -> Any:
+    if isinstance(state, LSTMStateTuple):
+        return LSTMStateTuple(c=False, h=True)
+    return [_all_but_cell_state(part) for part in state] if nest.is_nested(state) else True
+
+
+def _batch_noise(dtype: Any, seed: int | None, size: Any) -> Tensor:
+    """Draw numbers of [0, 1) for all rows of a batch."""
+    return random_uniform([1, *TensorShape(size).known()], dtype=dtype, seed=seed)
 
 
 class ResidualWrapper(RNNCell):

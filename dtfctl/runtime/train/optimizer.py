@@ -153,6 +153,8 @@ class Optimizer:
         if contexts.has_strategy():
             return self._apply_in_replica(pairs, global_step, name)
         for g, v in pairs:
+            if isinstance(v, Tensor):
+                raise NotImplementedError(f"Trying to update a Tensor {v!r}: only variables change")
             if not isinstance(v, Variable):
                 raise TypeError(f"Variable must be a tf.Variable: {v!r}")
             if g is not None and not isinstance(g, (Tensor, IndexedSlices)):

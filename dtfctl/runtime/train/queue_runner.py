@@ -152,9 +152,7 @@ class QueueRunner:
             self._runs_per_session[sess] = len(self._enqueue_ops)
             self._exceptions = []
         name = f"QueueRunnerThread-{self.name}"
-        threads = [
-            guard.once(self._run, args=(sess, op, coord), name=f"{name}-{i}") for i, op in enumerate(self._enqueue_ops)
-        ]
+        threads = [guard.once(self._run, args=(sess, op, coord), name=f"{name}-{op.name}") for op in self._enqueue_ops]
         awaited = list(threads) if self._awaited_on_stop else []
         if coord is not None:
             closing = guard.once(self._close_on_stop, args=(sess, coord), name=f"{name}-close_on_stop")
@@ -195,12 +193,15 @@ def start_queue_runners(
     """Start the threads of all queue runners of the session's graph.
 
     Raises:
+        TypeError: `sess` is no session.
         ValueError: there is no session.
     """
     if sess is None:
         sess = get_default_session()
         if sess is None:
             raise ValueError("Cannot start queue runners: No default session is registered.")
+    if not hasattr(sess, "graph"):
+        raise TypeError(f"sess must be a `tf.Session` object. Given class: {type(sess)}")
     out: list[threading.Thread] = []
     for runner in sess.graph.get_collection(collection):
         out += runner.create_threads(sess, coord=coord, daemon=daemon, start=start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
@@ -17,9 +18,9 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
-    """Find values and indices of the k largest entries of each row."""
-    values, indices = apply_op_outputs("TopKV2", input=input, k=k, sorted=sorted, name=name)
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None, index_type: Any = dtypes.int32) -> Any:
+    """Find values and indices of the k largest entries of each row; the indices are of index_type."""
+    values, indices = apply_op_outputs("TopKV2", input=input, k=k, sorted=sorted, index_type=index_type, name=name)
     return TopK(values, indices)
 
 

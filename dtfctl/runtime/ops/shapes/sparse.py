@@ -38,6 +38,9 @@ def _triple(op: Operation) -> Any:
     elif op.type == "SparseConcat":
         n = op.attr("N")
         rank = op.inputs[2 * n].shape.num_elements()
+        counts = [t.shape.dims_or_none[0] if t.shape.dims_or_none else None for t in op.inputs[:n]]
+        rows = None if None in counts else sum(c for c in counts if c)
+        return [[rows, rank], [rows], [rank]]
     return [[None, rank], [None], [rank]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import re
 from collections.abc import Callable
@@ -39,4 +40,13 @@ def _call(op: str, /, *values: Any, **named: Any) -> Any:
     places = [*inputs, *attrs, "name"]
     if len(values) > len(places):
         raise TypeError(f"{snake_case(op)}() takes {len(places)} arguments ({', '.join(places)}), got {len(values)}")
-    return apply_op_nested(op, **dict(zip(places, values, strict=False)), **named)
+    made = apply_op_nested(op, **dict(zip(places, values, strict=False)), **named)
+    return _result_type(op)(*made) if len(signature.outputs) > 1 else made
+
+
+@functools.cache
+def _result_type(op: str) -> Any:
+    """Make the tuple of an op's outputs by their names, as `tensorflow.python.ops.gen_math_ops` returns them."""
+    signature = find_signature(op)
+    assert signature is not None
+    return collections.namedtuple(op, [arg.name for arg in signature.outputs], rename=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
@@ -72,4 +72,8 @@ def _unravel(op: Operation) -> Any:
 @register_shape("EditDistance")
 def _edit_distance(op: Operation) -> Any:
     size = op.inputs[2].shape.num_elements()
+    first, second = (constant_value_as_shape(op.inputs[i]).dims_or_none for i in (2, 5))
+    if first and second and len(first) == len(second):
+        pairs = zip(first[:-1], second[:-1])
+        return [[None if a is None or b is None else max(a, b) for a, b in pairs]]
     return [unknown_shape(None if size is None else size - 1)]
