@@ -30,7 +30,7 @@ from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.routing import task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.steps.deadlines import DEADLINES
-from dtfctl.runtime.steps.step import ENDED
+from dtfctl.runtime.steps.grace import ENDED
 from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)

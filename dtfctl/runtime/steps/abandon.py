@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import CancelledError
 from dtfctl.runtime.steps.deadlines import DEADLINES
-from dtfctl.runtime.steps.grace import GRACE_S, is_told
+from dtfctl.runtime.steps.grace import ENDED, GRACE_S, is_told
 from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,13 @@ def wait(running: Future[Any], token: CancellationToken) -> bool:
     """
     over = threading.Event()
     running.add_done_callback(lambda _: over.set())
-    withdraw = token.on_cancel(lambda: when_late(token, over.set))
+
+    def told() -> None:
+        # One that has ended cancels its token to clean up. Its answer is on the way, however late its thread runs on.
+        if token.reason is not ENDED:
+            when_late(token, over.set)
+
+    withdraw = token.on_cancel(told)
     try:
         # A signal that comes just before the thread begins to wait does not end that wait.
         while not over.wait(LOOK_S):

@@ -9,6 +9,9 @@ GRACE_S = 0.3
 FAILED_GRACE_S = 10.0
 """The same after an error in it: nobody waits for an end at that time, and all is quiet once it is reported."""
 
+ENDED = CancelledError("Step has ended", derived=True)
+"""Why a step is cancelled that has ended as it should."""
+
 
 def is_told(reason: OpError | None) -> bool:
     """Tell whether a step was told to end, rather than failed."""

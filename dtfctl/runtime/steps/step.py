@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import CancelledError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.steps.abandon import when_late
-
-ENDED = CancelledError("Step has ended", derived=True)
-"""Why a step is cancelled that has ended as it should."""
+from dtfctl.runtime.steps.grace import ENDED
 
 
 class Step:
