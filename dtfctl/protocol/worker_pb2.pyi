@@ -180,16 +180,18 @@ class DeleteWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterPartitionRequest(_message.Message):
-    __slots__ = ("session", "graph", "rank", "partial")
+    __slots__ = ("session", "graph", "rank", "partial", "graph_key")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_KEY_FIELD_NUMBER: _ClassVar[int]
     session: str
     graph: _graph_pb2.GraphDef
     rank: _containers.RepeatedScalarFieldContainer[int]
     partial: bool
-    def __init__(self, session: _Optional[str] = ..., graph: _Optional[_Union[_graph_pb2.GraphDef, _Mapping]] = ..., rank: _Optional[_Iterable[int]] = ..., partial: bool = ...) -> None: ...
+    graph_key: int
+    def __init__(self, session: _Optional[str] = ..., graph: _Optional[_Union[_graph_pb2.GraphDef, _Mapping]] = ..., rank: _Optional[_Iterable[int]] = ..., partial: bool = ..., graph_key: _Optional[int] = ...) -> None: ...
 
 class RegisterPartitionResponse(_message.Message):
     __slots__ = ("handle",)
@@ -236,20 +238,24 @@ class StepReport(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., derived: bool = ..., step_stats: _Optional[_Union[_stats_pb2.StepStats, _Mapping]] = ..., partition_graph: _Optional[_Iterable[_Union[_graph_pb2.GraphDef, _Mapping]]] = ...) -> None: ...
 
 class CollectiveMessage(_message.Message):
-    __slots__ = ("join_group", "group_ready", "join_instance", "instance_ready", "end_group", "leave_group")
+    __slots__ = ("join_group", "group_ready", "join_instance", "instance_ready", "end_group", "leave_group", "ask_step", "step_known")
     JOIN_GROUP_FIELD_NUMBER: _ClassVar[int]
     GROUP_READY_FIELD_NUMBER: _ClassVar[int]
     JOIN_INSTANCE_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_READY_FIELD_NUMBER: _ClassVar[int]
     END_GROUP_FIELD_NUMBER: _ClassVar[int]
     LEAVE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ASK_STEP_FIELD_NUMBER: _ClassVar[int]
+    STEP_KNOWN_FIELD_NUMBER: _ClassVar[int]
     join_group: JoinGroup
     group_ready: GroupReady
     join_instance: JoinInstance
     instance_ready: InstanceReady
     end_group: EndGroup
     leave_group: LeaveGroup
-    def __init__(self, join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., group_ready: _Optional[_Union[GroupReady, _Mapping]] = ..., join_instance: _Optional[_Union[JoinInstance, _Mapping]] = ..., instance_ready: _Optional[_Union[InstanceReady, _Mapping]] = ..., end_group: _Optional[_Union[EndGroup, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ...) -> None: ...
+    ask_step: AskStep
+    step_known: StepKnown
+    def __init__(self, join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., group_ready: _Optional[_Union[GroupReady, _Mapping]] = ..., join_instance: _Optional[_Union[JoinInstance, _Mapping]] = ..., instance_ready: _Optional[_Union[InstanceReady, _Mapping]] = ..., end_group: _Optional[_Union[EndGroup, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., ask_step: _Optional[_Union[AskStep, _Mapping]] = ..., step_known: _Optional[_Union[StepKnown, _Mapping]] = ...) -> None: ...
 
 class JoinGroup(_message.Message):
     __slots__ = ("request", "job", "group_key", "group_size", "device", "incarnation", "place")
@@ -284,12 +290,14 @@ class GroupReady(_message.Message):
     def __init__(self, request: _Optional[int] = ..., communicator: _Optional[int] = ..., member: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class GroupMember(_message.Message):
-    __slots__ = ("device", "incarnation")
+    __slots__ = ("device", "incarnation", "is_foreign")
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    IS_FOREIGN_FIELD_NUMBER: _ClassVar[int]
     device: str
     incarnation: int
-    def __init__(self, device: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    is_foreign: bool
+    def __init__(self, device: _Optional[str] = ..., incarnation: _Optional[int] = ..., is_foreign: bool = ...) -> None: ...
 
 class JoinInstance(_message.Message):
     __slots__ = ("request", "communicator", "instance_key", "device", "what", "is_source")
@@ -337,6 +345,30 @@ class EndGroup(_message.Message):
     message: str
     done: _containers.ScalarMap[int, int]
     def __init__(self, communicator: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., done: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
+class AskStep(_message.Message):
+    __slots__ = ("request", "step", "graph_key", "what")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_KEY_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    step: int
+    graph_key: int
+    what: str
+    def __init__(self, request: _Optional[int] = ..., step: _Optional[int] = ..., graph_key: _Optional[int] = ..., what: _Optional[str] = ...) -> None: ...
+
+class StepKnown(_message.Message):
+    __slots__ = ("request", "step_id", "code", "message")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    step_id: int
+    code: int
+    message: str
+    def __init__(self, request: _Optional[int] = ..., step_id: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class LeaveGroup(_message.Message):
     __slots__ = ("job", "group_key", "device")

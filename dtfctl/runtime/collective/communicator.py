@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dtfctl.runtime.collective import algorithms
+from dtfctl.runtime.collective import algorithms, foreign_orders
 from dtfctl.runtime.collective.algorithms import Algorithm, Array
 from dtfctl.runtime.collective.merging import MERGES, final_of
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -24,11 +24,51 @@ SHORT = 1 << 16
 
 
 class Member(NamedTuple):
-    """A device of a group, and the task and life it is in."""
+    """A device of a group, and the task and life it is in.
+
+    Attributes:
+        is_foreign: the task is one of TensorFlow's servers.
+    """
 
     device: str
     task: str
     life: int
+    is_foreign: bool = False
+
+
+class Origin(NamedTuple):
+    """Where a computation comes from.
+
+    Attributes:
+        step: number of its step in this cluster.
+        graph_key: of its graph; see step_ids.py.
+        master: the task that runs the step.
+    """
+
+    step: int = 0
+    graph_key: int = 0
+    master: str = ""
+
+
+class SharedStep(Protocol):
+    """A step as members that are TensorFlow's servers know it (mixed.py).
+
+    Attributes:
+        number: what they and this task have agreed on.
+    """
+
+    number: int
+
+    def leave(self, key: str, value: Array, taken: Callable[[], None]) -> None:
+        """Leave an array for who fetches it."""
+
+    def fetch(
+        self, member: Member, device: str, key: str, like: Array, done: Callable[[Array | None, OpError | None], None]
+    ) -> Callable[[], None]:
+        """Have a device fetch from another one an array like that; what is returned gives it up."""
+
+    def ended(self, error: OpError | None) -> None:
+        """Note that the computation has ended: whoever fetches more of the step fails, too, if it has failed."""
 
 
 class Room:
@@ -47,6 +87,11 @@ class Room:
         self.members: Sequence[Member] = ()
         self.running: set[Computation] = set()
         self.when_idle: Callable[[], None] | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Tell whether some members are TensorFlow's servers, in whose ways all compute."""
+        return any(member.is_foreign for member in self.members)
 
 
 @dataclass(eq=False)
@@ -81,14 +126,19 @@ class Computation:
     Raises (from `begin`): nothing; what fails cancels the step.
     """
 
-    def __init__(self, request: CollectiveRequest, token: CancellationToken, done: Callable[[Any], None]) -> None:
+    def __init__(
+        self, request: CollectiveRequest, token: CancellationToken, done: Callable[[Any], None], origin: Origin
+    ) -> None:
         self.request = request
         self.token = token
+        self.origin = origin
         self.withdraw: list[Callable[[], None]] = []
         self.communicator: Communicator | None = None
         self.count = 0
         self.rank = 0
         self.size = 0
+        self.tasks: Sequence[str] = ()
+        self._shared: SharedStep | None = None
         self._done = done
         self._prefix = ""
         self._ranks: Sequence[int] = ()
@@ -96,25 +146,70 @@ class Computation:
         self._lock = threading.Lock()
         self._is_over = False
 
-    def begin(self, communicator: Communicator, source: int) -> None:
-        """Start it in its group; in any thread, which computes as far as it can without waiting."""
+    def begin(self, communicator: Communicator, source: int, shared: SharedStep | None = None) -> None:
+        """Start it in its group; in any thread, which computes as far as it can without waiting.
+
+        Args:
+            shared: the step, in a group with TensorFlow's servers.
+        """
         request = self.request
         self._ranks = request.ranks or range(communicator.size)
         self.rank, self.size = self._ranks.index(communicator.rank), len(self._ranks)
-        self._prefix = f"{request.instance_key}.{self.count}."
-        self._algorithm = _algorithm(self, request, source)
+        if shared is None:
+            self._prefix = f"{request.instance_key}.{self.count}."
+            self._algorithm = _algorithm(self, request, source)
+        else:
+            self.tasks = [member.task for member in communicator.room.members]
+            self._prefix = f"{request.group_key}:{request.instance_key}:{request.frame}"
+            with self._lock:
+                self._shared = shared
+                is_over = self._is_over
+            if is_over:
+                shared.ended(self.token.reason)
+                return
+            self._algorithm = _foreign_algorithm(self, request, source)
         self._advance(None)
 
     # What the algorithm uses (algorithms.Group) -----------------------------------------------------------------------
 
     def send(self, to: int, tag: str, value: Array) -> None:
-        communicator = self.communicator
+        communicator, shared = self.communicator, self._shared
         assert communicator is not None
         room = communicator.room
+        if shared is not None and self.fetches(to):
+            taken = self._key(tag + foreign_orders.TAKEN, to, self.rank)
+            shared.leave(self._prefix + tag, value, lambda: room.table.send(taken, None, False))
+            return
         communicator.send_to(room.members[self._ranks[to]], room.number, self._key(tag, self.rank, to), value)
 
     def _key(self, tag: str, source: int, to: int) -> str:
+        if self._shared is not None:
+            return f"{self._shared.number}/{self._prefix}{tag}"
         return f"{self._prefix}{tag}.{self._ranks[source]}>{self._ranks[to]}"
+
+    def fetches(self, rank: int) -> bool:
+        communicator = self.communicator
+        assert communicator is not None
+        return communicator.room.members[rank].is_foreign
+
+    def fetch(self, rank: int, tag: str, count: int, dtype: Any) -> None:
+        communicator, shared = self.communicator, self._shared
+        if not self.fetches(rank):
+            return
+        assert communicator is not None and shared is not None
+        table, members, key = communicator.room.table, communicator.room.members, self._key(tag, rank, self.rank)
+
+        def done(value: Array | None, error: OpError | None) -> None:
+            if error is None:
+                table.send(key, value, False)
+            else:
+                self.fail(error)
+
+        like = self.empty((count,), dtype)
+        give_up = shared.fetch(members[rank], members[self.rank].device, self._prefix + tag, like, done)
+        self.withdraw.append(give_up)
+        if self._is_over:
+            give_up()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         return shared_memory.empty(shape, np.dtype(dtype))
@@ -155,20 +250,23 @@ class Computation:
             submit(self._advance, value)
 
     def _finish(self, result: Any) -> None:
-        if self._end():
+        if self._end(None):
             self._done(result)
 
     def fail(self, error: OpError) -> None:
         """Cancel the step, for that reason."""
-        if self._end():
+        if self._end(error):
             self.token.cancel(error.at(self.request.node) if self.request.node else error)
 
-    def _end(self) -> bool:
+    def _end(self, error: OpError | None) -> bool:
         with self._lock:
             if self._is_over:
                 return False
             self._is_over = True
+            shared = self._shared
         self._algorithm = None
+        if shared is not None:
+            shared.ended(error)
         # Whoever watches the step still holds this, and need not hold the array.
         self.request = replace(self.request, value=None)
         for withdraw in self.withdraw:
@@ -195,3 +293,17 @@ def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int)
     if request.kind == "ReduceScatter":
         return algorithms.reduce_scatter(group, value, merge, final)
     return algorithms.all_reduce(group, value, merge, final, request.hint)
+
+
+def _foreign_algorithm(group: foreign_orders.MixedGroup, request: CollectiveRequest, source: int) -> Algorithm:
+    """Choose what TensorFlow's servers do, which are members."""
+    value = request.value
+    if request.kind == "Broadcast":
+        return foreign_orders.tree_broadcast(group, source, value, request.shape, request.dtype)
+    assert value is not None
+    if request.kind == "Gather":
+        return foreign_orders.ring_gather(group, value)
+    if request.kind == "AllToAll":
+        return foreign_orders.all_to_all(group, value)
+    merge, final = MERGES[request.merge], final_of(request.final, group.size)
+    return foreign_orders.ring_reduce(group, value, merge, final, request.subdivs, request.most_subdivs)

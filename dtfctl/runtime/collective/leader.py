@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.framework.errors import Code, InvalidArgumentError, OpError, ResourceExhaustedError
+from dtfctl.runtime.framework.errors import AbortedError, Code, InvalidArgumentError, OpError, ResourceExhaustedError
 
 GROUP_BIT = 1 << 63
 """Marks numbers of communicators, and no step's."""
@@ -29,10 +29,12 @@ class _Forming:
 
     Attributes:
         asked: by device: the task, and what it has asked.
+        repeated: what TensorFlow's servers have asked again for a device: they do for each computation until answered.
     """
 
     size: int
     asked: dict[str, tuple[str, worker_pb2.JoinGroup]] = field(default_factory=dict)
+    repeated: list[tuple[str, worker_pb2.JoinGroup]] = field(default_factory=list)
 
 
 @dataclass
@@ -42,28 +44,62 @@ class _Formed:
     Attributes:
         tasks: of its members, by device.
         instances: computations that not all members have asked for yet: by device, the task and what it has asked.
+        ready: what members were told, of a group that TensorFlow's servers are in: these ask once in their lives, so
+            others may ask again.
+        agreed: what its computations are, and from whom they come.
     """
 
     tasks: dict[str, str]
     ranks: dict[str, int]
     instances: dict[int, dict[str, tuple[str, worker_pb2.JoinInstance]]] = field(default_factory=dict)
+    ready: worker_pb2.GroupReady | None = None
+    agreed: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
 class Leader:
-    """Groups that this task leads. Not thread-safe: the caller takes turns."""
+    """Groups that this task leads. Not thread-safe: the caller takes turns.
 
-    def __init__(self, new_number: Callable[[], int] = lambda: secrets.randbits(63)) -> None:
+    Args:
+        is_foreign: tells by the name that a task asks under whether it is one of TensorFlow's servers.
+    """
+
+    def __init__(
+        self,
+        new_number: Callable[[], int] = lambda: secrets.randbits(63),
+        is_foreign: Callable[[str], bool] = lambda task: False,
+    ) -> None:
         self._new_number = new_number
+        self._is_foreign = is_foreign
         self._forming: dict[tuple[str, int], _Forming] = {}
         self._formed: dict[int, _Formed] = {}
+        # Groups with foreign members; these stand until they fail.
+        self._standing: dict[tuple[str, int], int] = {}
 
     @property
     def groups(self) -> int:
-        """Count the groups that were formed and have not ended."""
-        return len(self._formed)
+        """Count the groups that were formed and have not ended, those aside that wait for foreign members."""
+        return len(self._formed) - len(self._standing)
+
+    def standing(self, job: str, group_key: int) -> int:
+        """Find the group with foreign members that has a key; 0 if there is none."""
+        return self._standing.get((job, group_key), 0)
 
     def join_group(self, task: str, asked: worker_pb2.JoinGroup) -> list[Answer]:
         """Take a member's wish to be in a group; return whom to answer what."""
+        key = asked.job, asked.group_key
+        ended: list[Answer] = []
+        if key in self._standing:
+            ready = self._formed[self._standing[key]].ready
+            assert ready is not None
+            if _is_in(asked, ready):
+                again = worker_pb2.GroupReady()
+                again.CopyFrom(ready)
+                again.request = asked.request
+                return [(task, worker_pb2.CollectiveMessage(group_ready=again))]
+            ended = self.end(self._standing[key], AbortedError(f"{asked.device} asks for another group {key[1]}"))
+        return ended + self._wait_in_group(task, asked)
+
+    def _wait_in_group(self, task: str, asked: worker_pb2.JoinGroup) -> list[Answer]:
         key = asked.job, asked.group_key
         forming = self._forming.get(key)
         try:
@@ -81,19 +117,28 @@ class Leader:
         except OpError as e:
             refused = worker_pb2.GroupReady(request=asked.request, code=e.error_code, message=e.message)
             return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
+        if asked.device in forming.asked and self._is_foreign(task):
+            forming.repeated.append((task, asked))
+            return []
         forming.asked[asked.device] = task, asked
         if len(forming.asked) < forming.size:
             return []
         del self._forming[key]
-        return self._form(forming)
+        return self._form(key, forming)
 
-    def _form(self, forming: _Forming) -> list[Answer]:
+    def _form(self, key: tuple[str, int], forming: _Forming) -> list[Answer]:
         number = self._new_number() | GROUP_BIT
         members = sorted(forming.asked.values(), key=lambda m: (m[1].place, *_place(m[1].device)))
         self._formed[number] = _Formed(
             {asked.device: task for task, asked in members}, {asked.device: i for i, (_, asked) in enumerate(members)}
         )
-        listed = [worker_pb2.GroupMember(device=a.device, incarnation=a.incarnation) for _, a in members]
+        listed = [
+            worker_pb2.GroupMember(device=a.device, incarnation=a.incarnation, is_foreign=self._is_foreign(task))
+            for task, a in members
+        ]
+        if any(member.is_foreign for member in listed):
+            self._standing[key] = number
+            self._formed[number].ready = worker_pb2.GroupReady(communicator=number, member=listed)
         return [
             (
                 task,
@@ -101,7 +146,7 @@ class Leader:
                     group_ready=worker_pb2.GroupReady(request=asked.request, communicator=number, member=listed)
                 ),
             )
-            for task, asked in members
+            for task, asked in (*members, *forming.repeated)
         ]
 
     def leave_group(self, asked: worker_pb2.LeaveGroup) -> None:
@@ -118,6 +163,8 @@ class Leader:
         formed = self._formed.get(asked.communicator)
         if formed is None or asked.device not in formed.tasks:
             return [(task, _ended(asked.communicator, "the group has come apart"))]
+        if formed.ready is not None:
+            return self._join_mixed(formed, task, asked)
         if asked.instance_key not in formed.instances and len(formed.instances) >= MAX_WAITING:
             return self.end(asked.communicator, ResourceExhaustedError("the group waits for too many computations"))
         waiting = formed.instances.setdefault(asked.instance_key, {})
@@ -139,15 +186,44 @@ class Leader:
             for to, request in waiting.values()
         ]
 
+    def _join_mixed(self, formed: _Formed, task: str, asked: worker_pb2.JoinInstance) -> list[Answer]:
+        """Answer at once, as soon as it is known who the source is: TensorFlow's servers ask only once."""
+        waiting = formed.instances.setdefault(asked.instance_key, {})
+        waiting[asked.device] = task, asked
+        what, source = formed.agreed.setdefault(asked.instance_key, (asked.what, -1))
+        if _unmerged(what) != _unmerged(asked.what):
+            error = InvalidArgumentError(
+                f"Shape mismatch in the collective instance {asked.instance_key}. {asked.device} has {asked.what}, "
+                f"others have {what}"
+            )
+            return self.end(asked.communicator, error)
+        if asked.is_source:
+            source = formed.ranks[asked.device]
+            formed.agreed[asked.instance_key] = what, source
+        if what.startswith("Broadcast") and source < 0:
+            return []
+        ready = [(to, worker_pb2.InstanceReady(request=r.request, source=source)) for to, r in waiting.values()]
+        answers = [(to, worker_pb2.CollectiveMessage(instance_ready=message)) for to, message in ready]
+        waiting.clear()
+        return answers
+
     def end(self, communicator: int, error: OpError) -> list[Answer]:
         """Dissolve a group; return who is to be told."""
         formed = self._formed.pop(communicator, None)
         if formed is None:
             return []
+        self._standing = {key: number for key, number in self._standing.items() if number != communicator}
         message = worker_pb2.CollectiveMessage(
             end_group=worker_pb2.EndGroup(communicator=communicator, code=error.error_code, message=error.message)
         )
-        return [(task, message) for task in sorted(set(formed.tasks.values()))]
+        # Foreign members know nothing of a group's end, but those that wait for an answer must have one.
+        refused = [
+            (task, _refused(asked.request, error))
+            for waiting in formed.instances.values()
+            for task, asked in waiting.values()
+            if self._is_foreign(task)
+        ]
+        return refused + [(task, message) for task in sorted(set(formed.tasks.values())) if not self._is_foreign(task)]
 
     def lost(self, task: str, error: OpError) -> list[Answer]:
         """Take out a task that is gone; return who is to be told."""
@@ -164,6 +240,19 @@ def _place(device: str) -> tuple[str, list[int], str]:
     """Order devices by job, task and number: `worker/10` after `worker/9`."""
     numbers = [int(part) for part in device.replace("/", ":").split(":") if part.isdigit()]
     return device.partition("/replica")[0], numbers, device
+
+
+def _is_in(asked: worker_pb2.JoinGroup, ready: worker_pb2.GroupReady) -> bool:
+    """Tell whether a group is the one that is asked for, with the device in this very life."""
+    return asked.group_size == len(ready.member) and any(
+        (m.device, m.incarnation) == (asked.device, asked.incarnation) for m in ready.member
+    )
+
+
+def _unmerged(what: str) -> str:
+    """Leave out how values are merged, of what is computed: TensorFlow's servers do not say."""
+    kind, _, of = what.partition(" of ")
+    return f"{kind.partition(' ')[0]} of {of}"
 
 
 def _agreed(formed: _Formed, waiting: dict[str, tuple[str, worker_pb2.JoinInstance]]) -> int:
@@ -185,6 +274,11 @@ def _agreed(formed: _Formed, waiting: dict[str, tuple[str, worker_pb2.JoinInstan
     if not sources and wanted.what.startswith("Broadcast"):
         raise InvalidArgumentError(f"Instance {wanted.instance_key} found no source for broadcast")
     return formed.ranks[sources[0]] if sources else -1
+
+
+def _refused(request: int, error: OpError) -> worker_pb2.CollectiveMessage:
+    ready = worker_pb2.InstanceReady(request=request, code=error.error_code, message=error.message)
+    return worker_pb2.CollectiveMessage(instance_ready=ready)
 
 
 def _ended(communicator: int, why: str) -> worker_pb2.CollectiveMessage:

@@ -7,29 +7,29 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from dtfctl.protocol import worker_pb2
+from dtfctl.protocol import tensorflow_worker_pb2, worker_pb2
 from dtfctl.runtime.collective.communicator import Communicator, Computation, Member, Room
 from dtfctl.runtime.collective.leader import Answer, Leader
+from dtfctl.runtime.collective.mixed import Answered, ForeignTasks, Mixed, is_foreign
 from dtfctl.runtime.framework.errors import (
     AbortedError,
-    DeadlineExceededError,
+    FailedPreconditionError,
     InvalidArgumentError,
     OpError,
     UnavailableError,
+    UnimplementedError,
     error_from_code,
 )
 from dtfctl.runtime.kernels.collective_request import CollectiveRequest
-from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.routing import task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
-from dtfctl.runtime.steps.deadlines import DEADLINES
 from dtfctl.runtime.steps.grace import ENDED
 from dtfctl.runtime.steps.threads import submit
 
@@ -52,7 +52,7 @@ class Neighbours(Transport, Protocol):
         """
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     """A device's membership in a group, of one session."""
 
     session: str
@@ -77,35 +77,43 @@ class Collectives:
         task, life: this task and its incarnation.
         neighbours: None where there are none.
         leader_task: who says who is in which group; this task itself where there are no others.
+        foreign: how those of the others are reached that are TensorFlow's servers.
+
+    Attributes:
+        mixed: what they are told and asked.
     """
 
-    def __init__(self, task: str, life: int = 0, neighbours: Neighbours | None = None, leader_task: str = "") -> None:
+    def __init__(
+        self,
+        task: str,
+        life: int = 0,
+        neighbours: Neighbours | None = None,
+        leader_task: str = "",
+        foreign: ForeignTasks | None = None,
+    ) -> None:
         self.task = task
         self._life = life
         self._neighbours = neighbours
         self._leader_task = leader_task or task
         self._lock = threading.RLock()
-        self._leader = Leader()
+        self._leader = Leader(is_foreign=is_foreign)
+        self.mixed = Mixed(task, life, self._leader_task, foreign)
         self._requests = itertools.count(1)
-        self._joining: dict[_Key, _Joining] = {}
-        self._asked: dict[int, _Key] = {}
+        self._joining: dict[Key, _Joining] = {}
+        self._asked: dict[int, Key] = {}
         self._agreeing: dict[int, tuple[Communicator, int]] = {}
-        self._communicators: dict[_Key, Communicator] = {}
+        self._communicators: dict[Key, Communicator] = {}
         # Why groups came apart that nothing was going on in here: whoever uses one next is told, once.
-        self._untold: dict[_Key, OpError] = {}
+        self._untold: dict[Key, OpError] = {}
         self._rooms: dict[int, Room] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
-
-    def of_session(self, handle: str, job: str) -> SessionCollectives:
-        """Make what kernels of a session use."""
-        return SessionCollectives(self, handle, job)
 
     # Beginning --------------------------------------------------------------------------------------------------------
 
     def begin(self, session: str, job: str, computation: Computation, device: str) -> None:
         """Have a device's part computed, once its group is there and all members agree on what."""
         request = computation.request
-        key = _Key(session, device, request.group_key)
+        key = Key(session, device, request.group_key)
         with self._lock:
             untold = self._untold.pop(key, None)
             communicator = self._communicators.get(key)
@@ -157,7 +165,9 @@ class Collectives:
                     computation.count = communicator.counts.get(instance, 0)
                     communicator.counts[instance] = computation.count + 1
                 communicator.room.running.add(computation)
-        if known is not None:
+        if known is not None and communicator.room.is_mixed:
+            self.mixed.begin(computation, known, self._tell)
+        elif known is not None:
             computation.begin(communicator, known)
         elif number:
             asked = worker_pb2.JoinInstance(
@@ -171,31 +181,53 @@ class Collectives:
             self._ask_leader(
                 worker_pb2.CollectiveMessage(join_instance=asked),
                 partial(self._break, communicator.room.number),
+                computation.request,
             )
         else:
             computation.fail(AbortedError("The group has come apart", derived=True))
 
-    def _ask_leader(self, message: worker_pb2.CollectiveMessage, failed: Callable[[OpError], None]) -> None:
+    def _ask_leader(
+        self,
+        message: worker_pb2.CollectiveMessage,
+        failed: Callable[[OpError], None],
+        about: CollectiveRequest | None = None,
+    ) -> None:
         if self._leader_task == self.task:
             self.told(self.task, message)
             return
-        submit(self._reach, self._leader_task, message, failed)
+        submit(self._reach, self._leader_task, message, failed, about)
+
+    def _tell(self, task: str, message: worker_pb2.CollectiveMessage) -> None:
+        if task == self.task:
+            self.told(task, message)
+        else:
+            submit(self._reach, task, message)
 
     def _reach(
-        self, task: str, message: worker_pb2.CollectiveMessage, failed: Callable[[OpError], None] | None = None
+        self,
+        task: str,
+        message: worker_pb2.CollectiveMessage,
+        failed: Callable[[OpError], None] | None = None,
+        about: CollectiveRequest | None = None,
     ) -> None:
         """Send to a task that may not have been heard of yet."""
         try:
             if self._neighbours is None:
                 raise UnavailableError(f"{task} is not a task of this cluster")
-            self._neighbours.hear_of(task)
+            try:
+                self._neighbours.hear_of(task)
+            except UnimplementedError:
+                # One of TensorFlow's servers.
+                if failed is not None:
+                    self.mixed.ask(message, about, self.told, failed)
+                return
             self._neighbours.send(task, (Message(Kind.COLLECTIVE, 0, "", message.SerializeToString()),))
         except OpError as e:
             log.info("%s cannot be told of a group: %s", task, e.message)
             if failed is not None:
                 failed(e)
 
-    def _cannot_join(self, key: _Key, error: OpError) -> None:
+    def _cannot_join(self, key: Key, error: OpError) -> None:
         with self._lock:
             joining = self._joining.pop(key, None)
             if joining is not None:
@@ -229,6 +261,10 @@ class Collectives:
             error = error_from_code(end.code, end.message)
             error.derived = True
             self._break(end.communicator, error, tell=False, done=end.done)
+        elif kind == "ask_step":
+            self.mixed.asked_for_step(task, message.ask_step, self._tell)
+        elif kind == "step_known":
+            self.mixed.step_known(message)
         else:
             with self._lock:
                 answers = self._asked_as_leader(task, message)
@@ -250,15 +286,42 @@ class Collectives:
 
     def _post(self, answers: Iterable[Answer]) -> None:
         for task, message in answers:
-            if task == self.task:
-                self.told(task, message)
+            if is_foreign(task):
+                self.mixed.answered(message)
             else:
-                submit(self._reach, task, message)
+                self._tell(task, message)
+
+    def complete_group(self, asked: tensorflow_worker_pb2.CompleteGroupRequest, done: Answered) -> Callable[[], None]:
+        """Take the wish of one of TensorFlow's servers to be in a group led from here; see `Mixed.complete_group`."""
+
+        def join(task: str, joining: worker_pb2.JoinGroup) -> None:
+            with self._lock:
+                answers = self._leader.join_group(task, joining)
+            self._post(answers)
+
+        return self.mixed.complete_group(asked, join, done)
+
+    def complete_instance(
+        self, asked: tensorflow_worker_pb2.CompleteInstanceRequest, done: Answered
+    ) -> Callable[[], None]:
+        """Take what one of TensorFlow's servers is about to compute with a group; see `Mixed.complete_instance`."""
+
+        def join(task: str, joining: worker_pb2.JoinInstance) -> None:
+            with self._lock:
+                answers = self._leader.join_instance(task, joining)
+            self._post(answers)
+
+        with self._lock:
+            communicator = self._leader.standing("", asked.group_key)
+        if not communicator:
+            text = f"group {asked.group_key} not found. This normally means the server has restarted"
+            raise FailedPreconditionError(text)
+        return self.mixed.complete_instance(asked, communicator, join, done)
 
     def _group_ready(self, ready: worker_pb2.GroupReady) -> None:
-        members = [Member(m.device, task_of_device(m.device), m.incarnation) for m in ready.member]
+        members = [Member(m.device, task_of_device(m.device), m.incarnation, m.is_foreign) for m in ready.member]
         for member in members:
-            if member.task != self.task and self._neighbours is not None:
+            if member.task != self.task and not member.is_foreign and self._neighbours is not None:
                 self._neighbours.learn(member.task, member.life)
         communicator = None
         with self._lock:
@@ -275,7 +338,7 @@ class Collectives:
                 # Nobody waits for it here any more; the others are not to wait for this one either.
                 error = AbortedError(f"{self.task} does not want to be in the group any more", derived=True)
                 self._break(ready.communicator, error)
-                self._tell_end(ready.communicator, {member.task for member in members}, error)
+                self._tell_end(ready.communicator, members, error)
             return
         for computation in joining.waiting:
             if communicator is not None:
@@ -321,7 +384,7 @@ class Collectives:
 
     # Ending -----------------------------------------------------------------------------------------------------------
 
-    def step_ended(self, key: _Key, computation: Computation) -> None:
+    def step_ended(self, key: Key, computation: Computation) -> None:
         """Note that a computation's step was cancelled; called in the cancelling thread."""
         reason = computation.token.reason
         if reason is None or reason is ENDED:
@@ -348,6 +411,8 @@ class Collectives:
     def end_session(self, session: str) -> None:
         """Leave all groups that a session has formed."""
         with self._lock:
+            for key in [k for k, c in self._communicators.items() if k.session == session and c.room.is_mixed]:
+                self._leave_mixed(key)
             own = [c for key, c in self._communicators.items() if key.session == session]
             left: dict[int, dict[int, int]] = {}
             for communicator in own:
@@ -363,6 +428,16 @@ class Collectives:
             self._cannot_join(key, error)
         with self._lock:
             self._untold = {key: why for key, why in self._untold.items() if key.session != session}
+
+    def _leave_mixed(self, key: Key) -> None:
+        """Leave a group with TensorFlow's servers, if nothing goes on in it; for them its members stay the same."""
+        communicator = self._communicators[key]
+        room = communicator.room
+        if any(c.communicator is communicator for c in room.running):
+            return
+        del self._communicators[key]
+        if not any(c.room is room for c in self._communicators.values()):
+            self._rooms.pop(room.number, None)
 
     def peer_lost(self, task: str, error: OpError) -> None:
         """End the groups that a task which is gone was in, or was about to say who is in them."""
@@ -381,7 +456,7 @@ class Collectives:
         number: int,
         error: OpError,
         tell: bool = True,
-        told: _Key | None = None,
+        told: Key | None = None,
         done: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Take a group that has come apart out of this task, fail what it computes here, and tell the others.
@@ -421,16 +496,16 @@ class Collectives:
         for computation in failed:
             computation.fail(error_from_code(error.error_code, error.message, derived=error.derived))
         if tell:
-            self._tell_end(number, {member.task for member in room.members}, error, done)
+            self._tell_end(number, room.members, error, done)
         if going_on and not room.running:
             self._break(number, error, tell=False)
 
     def _tell_end(
-        self, number: int, members: set[str], error: OpError, done: Mapping[int, int] = MappingProxyType({})
+        self, number: int, members: Sequence[Member], error: OpError, done: Mapping[int, int] = MappingProxyType({})
     ) -> None:
         end = worker_pb2.EndGroup(communicator=number, code=error.error_code, message=error.message, done=done)
         message = worker_pb2.CollectiveMessage(end_group=end)
-        for task in (members | {self._leader_task}) - {self.task}:
+        for task in ({m.task for m in members if not m.is_foreign} | {self._leader_task}) - {self.task}:
             submit(self._reach, task, message)
 
     @property
@@ -444,29 +519,6 @@ class Collectives:
             for number, room in list(self._rooms.items()):
                 if not room.members and room.created < before:
                     del self._rooms[number]
-
-
-class SessionCollectives:
-    """Groups as the kernels of one session use them (kernels.collective_request.CollectiveExchange)."""
-
-    def __init__(self, collectives: Collectives, session: str, job: str) -> None:
-        self._collectives = collectives
-        self._session = session
-        self._job = job
-
-    def begin(
-        self, request: CollectiveRequest, step: StepContext, done: Callable[[Any], None], *, outlives_kernel: bool
-    ) -> None:
-        token, device = step.cancellation, step.device.name
-        computation = Computation(request, token, done)
-        key = _Key(self._session, device, request.group_key)
-        watch = token.on_cancel(partial(self._collectives.step_ended, key, computation))
-        if not outlives_kernel:
-            computation.withdraw.append(watch)
-        if request.timeout_s > 0:
-            late = DeadlineExceededError(f"Collective has timed out waiting for other workers: {request.timeout_s:g} s")
-            computation.withdraw.append(DEADLINES.after(request.timeout_s, partial(computation.fail, late)))
-        self._collectives.begin(self._session, self._job, computation, device)
 
 
 def group_leader(tasks: Iterable[str]) -> str:

@@ -29,6 +29,8 @@ class CollectiveRequest:
         node: who asks, for errors.
         rank: where this device is to stand in the group; None: where its name puts it.
         ranks: the members that compute together, if these are not all: the others do the same among themselves.
+        subdivs, most_subdivs: `subdiv_offsets` and `max_subdivs_per_device`, for groups with TensorFlow's servers.
+        frame: "FRAME:ITERATION" of who asks, "0:0" outside loops.
     """
 
     kind: str
@@ -46,6 +48,9 @@ class CollectiveRequest:
     node: str = ""
     rank: int | None = None
     ranks: tuple[int, ...] = ()
+    subdivs: tuple[int, ...] = ()
+    most_subdivs: int = -1
+    frame: str = "0:0"
 
     @property
     def what(self) -> str:
@@ -57,6 +62,9 @@ class CollectiveRequest:
 
 class CollectiveExchange(Protocol):
     """Groups as the kernels of a session use them."""
+
+    def of_graph(self, graph_key: int) -> CollectiveExchange:
+        """Make what kernels of a graph with that key use."""
 
     def begin(
         self, request: CollectiveRequest, step: StepContext, done: Callable[[Any], None], *, outlives_kernel: bool

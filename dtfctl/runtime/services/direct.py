@@ -126,7 +126,7 @@ class DirectStep:
             LocalRendezvous(),
             executor.functions,
             session_handle=session.handle,
-            collectives=partition.session.collectives,
+            collectives=partition.collectives,
         )
 
     def _failed(self, step: StepContext, error: BaseException) -> None:

@@ -33,6 +33,7 @@ from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
+from dtfctl.runtime.services.tensorflow_worker_service import TensorFlowTasks, TensorFlowWorkerService
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
 from dtfctl.runtime.steps.deadlines import DEADLINES
@@ -124,7 +125,9 @@ class TaskServer:
         alone = len(addresses) == 1
         neighbours = None if alone else self._peers
         leader = config.default_session_config.experimental.collective_group_leader or group_leader(addresses)
-        self.worker = Worker(config.task, devices, neighbours, Collectives(config.task, life, neighbours, leader))
+        self._foreign = TensorFlowTasks(self._peers)
+        groups = Collectives(config.task, life, neighbours, leader, self._foreign)
+        self.worker = Worker(config.task, devices, neighbours, groups)
         self.master = Master(
             self.worker, None if alone else self._peers, life, config.peer_timeout_s, config.default_session_config
         )
@@ -194,7 +197,10 @@ class TaskServer:
         """Start what serves; the servers."""
         config = self.config
         clients = {**self._master_service.handlers(), **self._client_service.handlers()}
-        peers = new_server({**clients, **self._worker_service.handlers()}.get)
+        handlers = {**clients, **self._worker_service.handlers()}
+        if self._tls is None:
+            handlers.update(TensorFlowWorkerService(self.worker, config.incarnation).handlers())
+        peers = new_server(handlers.get)
         self._port = listen_tcp(peers, config.listen, None if self._tls is None else self._tls.server)
         started = [peers]
         if config.socket_path is not None:
@@ -256,6 +262,7 @@ class TaskServer:
         self._client_service.close()
         self._exchange.close()
         self._peers.close()
+        self._foreign.close()
         self._links.close()
         for server in servers[:1]:
             server.stop(0).wait(5.0)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from dtfctl.runtime.compiler.collectives import graph_key_of
 from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.services.client_plans import quiet_parts
@@ -85,6 +86,7 @@ class Signatures:
         parts = self._graph.compile(feeds, fetches, targets, everywhere)
         ends = {task: ClientEnds.of(graph) for task, graph in parts.items()} if everywhere else {}
         quiet = quiet_parts(parts, ends) if everywhere else frozenset[str]()
+        graph_key = graph_key_of(parts.values())
         own = parts.pop(self._local.task, None)
         local: Partition | None = None
         remote: list[tuple[RemoteTask, int]] = []
@@ -94,9 +96,9 @@ class Signatures:
         try:
             for task, graph in parts.items():
                 peer = self._remote[task]
-                begun.append((peer, peer.begin_register(self._session, graph, partial)))
+                begun.append((peer, peer.begin_register(self._session, graph, partial, graph_key)))
             if own is not None:
-                local = self._local.register(self._session, own, partial)
+                local = self._local.register(self._session, own, partial, graph_key)
         except OpError as e:
             errors.append(e)
         for peer, handle in begun:

@@ -37,8 +37,8 @@ class LocalTask:
     def delete_session(self, session: str, reason: OpError) -> None:
         self.worker.delete_session(session, reason, GRACE_S)
 
-    def register(self, session: str, graph: NodeGraph, partial: bool) -> Partition:
-        return self.worker.register(session, graph, partial)
+    def register(self, session: str, graph: NodeGraph, partial: bool, graph_key: int) -> Partition:
+        return self.worker.register(session, graph, partial, graph_key)
 
     def deregister(self, session: str, handle: int) -> None:
         self.worker.deregister(session, handle)
@@ -80,14 +80,19 @@ class RemoteTask:
         request = worker_pb2.DeleteWorkerSessionRequest(session=session, reason=reason.message)
         self.peers.request(self.task, "DeleteSession", request, worker_pb2.DeleteWorkerSessionResponse, 10.0)
 
-    def begin_register(self, session: str, graph: NodeGraph, partial: bool) -> Callable[[], int]:
+    def begin_register(self, session: str, graph: NodeGraph, partial: bool, graph_key: int) -> Callable[[], int]:
         """Have the task plan its part of a step; what is returned waits for the handle.
+
+        Args:
+            graph_key: see `Worker.register`.
 
         Raises (what is returned too):
             OpError: the session is lost, the task cannot be reached, or a node cannot run there.
         """
         self.check(session)
-        request = worker_pb2.RegisterPartitionRequest(session=session, rank=[n.rank for n in graph], partial=partial)
+        request = worker_pb2.RegisterPartitionRequest(
+            session=session, rank=[n.rank for n in graph], partial=partial, graph_key=graph_key
+        )
         graph.write(request.graph)
         answer = self.peers.request_async(
             self.task, "RegisterPartition", request, worker_pb2.RegisterPartitionResponse, 600.0

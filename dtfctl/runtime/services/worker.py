@@ -14,6 +14,7 @@ import dtfctl.runtime.kernels.control.tensor_list  # noqa: F401  Lists may arriv
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.collective.leader import GROUP_BIT
 from dtfctl.runtime.collective.members import Collectives
+from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.compiler.collectives import split_collectives
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
@@ -104,7 +105,7 @@ class Worker:
                 resources = found if found is not None else self._job_resources.setdefault(job, self._new_resources())
             else:
                 resources = {d.name: d.resources for d in self.devices}
-            groups = self.collectives.of_session(handle, job)
+            groups = SessionCollectives(self.collectives, handle, job, master[0])
             return self._sessions.setdefault(handle, WorkerSession(handle, resources, groups, isolate, master, job))
 
     def _new_resources(self) -> dict[str, ResourceManager]:
@@ -179,8 +180,11 @@ class Worker:
 
     # Partitions -------------------------------------------------------------------------------------------------------
 
-    def register(self, session_handle: str, graph: NodeGraph, partial: bool = False) -> Partition:
+    def register(self, session_handle: str, graph: NodeGraph, partial: bool = False, graph_key: int = 0) -> Partition:
         """Split a task's partition by device and plan each part.
+
+        Args:
+            graph_key: of the whole graph, where it computes in groups (`collective/step_ids.py`).
 
         Raises:
             AbortedError: no such session. OpError: a node cannot run here.
@@ -200,7 +204,9 @@ class Worker:
             executors.append(
                 Executor(part, device, session.resources[name], session.kernels, graph.library, partial=partial)
             )
-        partition = Partition(next(self._handles), executors, list(graphs.values()), self._peers_of(graph), session)
+        groups = session.collectives.of_graph(graph_key) if graph_key else session.collectives
+        peers = self._peers_of(graph)
+        partition = Partition(next(self._handles), executors, list(graphs.values()), peers, session, groups)
         session.partitions[partition.handle] = self._partitions[partition.handle] = partition
         return partition
 

@@ -134,7 +134,7 @@ class WorkerService:
             raise InvalidArgumentError("A partition needs a rank for each node")
         with collector_paused():
             graph = graph_with_ranks(request.graph, list(request.rank))
-            partition = self._worker.register(request.session, graph, request.partial)
+            partition = self._worker.register(request.session, graph, request.partial, request.graph_key)
         return worker_pb2.RegisterPartitionResponse(handle=partition.handle)
 
     def deregister(self, request: worker_pb2.DeregisterPartitionRequest) -> worker_pb2.DeregisterPartitionResponse:

@@ -128,7 +128,7 @@ def _run_device(
         executor.functions,
         session_handle=session.handle,
         trace=trace,
-        collectives=session.collectives,
+        collectives=partition.collectives,
     )
     try:
         token.check()

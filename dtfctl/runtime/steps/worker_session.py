@@ -28,6 +28,7 @@ class Partition:
     Attributes:
         peers: other tasks its sends and receives go to or come from.
         graphs: what each executor runs, for RunMetadata.
+        collectives: the groups that its devices are in.
         busy_s: how long a run computes lately, on average between two times it waits; None before the first run.
         is_light: a run waits for nothing but receives and computes next to nothing before the next of them.
     """
@@ -37,6 +38,7 @@ class Partition:
     graphs: list[NodeGraph]
     peers: frozenset[str]
     session: WorkerSession
+    collectives: CollectiveExchange
     busy_s: float | None = None
     is_light: bool = False
 

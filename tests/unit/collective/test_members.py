@@ -11,6 +11,7 @@ import pytest
 
 from dtfctl.runtime.collective import members
 from dtfctl.runtime.collective.members import Collectives
+from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import AbortedError
 from dtfctl.runtime.kernels.collective_request import CollectiveRequest
@@ -62,10 +63,11 @@ class Step:
     def __init__(self, post: Post, task: int, instance: int = 1, size: int = 4) -> None:
         self.token = CancellationToken()
         self.results: list[Any] = []
-        step: Any = SimpleNamespace(cancellation=self.token, device=SimpleNamespace(name=f"{TASKS[task]}/device:CPU:0"))
+        device = SimpleNamespace(name=f"{TASKS[task]}/device:CPU:0")
+        step: Any = SimpleNamespace(cancellation=self.token, device=device, step_id=1, frame="0:0")
         value = np.ones(size, np.float32)
         request = CollectiveRequest("Reduce", 1, len(TASKS), instance, value, value.shape, value.dtype)
-        session = post.tasks[TASKS[task]].of_session(f"session {task}", "")
+        session = SessionCollectives(post.tasks[TASKS[task]], f"session {task}", "", TASKS[task])
         session.begin(request, step, self.results.append, outlives_kernel=True)
 
 

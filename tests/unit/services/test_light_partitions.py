@@ -32,7 +32,7 @@ class InLine:
 
 
 def partition() -> Partition:
-    return Partition(1, cast(Any, [InLine()]), [], frozenset(), cast(Any, None))
+    return Partition(1, cast(Any, [InLine()]), [], frozenset(), cast(Any, None), cast(Any, None))
 
 
 def test_a_partition_that_computes_much_but_waits_often_is_light() -> None:

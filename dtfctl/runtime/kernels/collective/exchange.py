@@ -80,6 +80,8 @@ class _Settings(NamedTuple):
     hint: str
     timeout_s: float
     node: str
+    subdivs: tuple[int, ...]
+    most_subdivs: int
 
 
 def _request_of(k: KernelBuild, op: str) -> Ask:
@@ -93,6 +95,8 @@ def _request_of(k: KernelBuild, op: str) -> Ask:
         k.text_attr("communication_hint", "auto"),
         float(k.attr("timeout_seconds")),
         k.node.name.removesuffix("/start"),
+        tuple(k.attr("subdiv_offsets") or ()),
+        k.attr("max_subdivs_per_device") if k.attr("max_subdivs_per_device") is not None else -1,
     )
     if version == "3":
         return _by_communicator(k, settings)
@@ -186,4 +190,6 @@ def _request(
         settings.node,
         rank,
         ranks,
+        settings.subdivs,
+        settings.most_subdivs,
     )
