@@ -78,18 +78,20 @@ class OpenClientRequest(_message.Message):
     def __init__(self, place: _Optional[str] = ..., incarnation: _Optional[int] = ..., session: _Optional[str] = ..., task: _Optional[str] = ..., to_incarnation: _Optional[int] = ...) -> None: ...
 
 class ClientSignature(_message.Message):
-    __slots__ = ("session", "number", "feed", "fetch", "target")
+    __slots__ = ("session", "number", "feed", "fetch", "target", "graph_key")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     FETCH_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_KEY_FIELD_NUMBER: _ClassVar[int]
     session: str
     number: int
     feed: _containers.RepeatedScalarFieldContainer[str]
     fetch: _containers.RepeatedScalarFieldContainer[str]
     target: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ...) -> None: ...
+    graph_key: int
+    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., graph_key: _Optional[int] = ...) -> None: ...
 
 class ClientPlan(_message.Message):
     __slots__ = ("master", "part", "feed_type", "reason")

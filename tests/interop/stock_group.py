@@ -3,7 +3,8 @@
 usage: stock_group.py CLUSTER INDEX LEADER REPLICAS KEY TASKS
 
 CLUSTER is JSON, job to addresses; each task has REPLICAS devices; KEY is the graph key of its steps, 0 for none; TASKS,
-with commas, are those of its session: without any it only serves. It prints what it has computed, as JSON.
+with commas, are those of its session: without any it only serves. It prints "ready" once it serves, and what it has
+computed, as JSON.
 """
 
 import json
@@ -21,6 +22,7 @@ config = v1.ConfigProto(device_count={"CPU": int(replicas)})
 config.experimental.collective_group_leader = leader
 config.graph_options.rewrite_options.disable_meta_optimizer = True
 server = v1.train.Server(addresses, job_name="worker", task_index=int(index), config=config)
+print("ready", flush=True)
 tasks = [int(peer) for peer in peers.split(",") if peer]
 if tasks:
     fetches, feeds = build(tf, len(addresses["worker"]) * int(replicas), tasks, int(replicas))

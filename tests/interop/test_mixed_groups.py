@@ -45,6 +45,9 @@ class Group:
                 self._start_foreign(task, tasks)
             else:
                 self._start_ours(task)
+        for process in self.processes.values():
+            # TensorFlow is slow to start, and a leader is not waited for that long.
+            assert read(process) == "ready\n"
 
     def _start_foreign(self, task: int, tasks: list[int]) -> None:
         self.processes[task] = subprocess.Popen(
@@ -91,6 +94,9 @@ class Group:
                 self._run(tasks)
             except BaseException as e:
                 self.errors.append(e)
+                # They would wait for this task for ever.
+                for process in self.processes.values():
+                    process.kill()
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -133,16 +139,20 @@ def groups(tensorflow_python: str) -> Iterator[Any]:
         group.close()
 
 
+def read(process: subprocess.Popen[str]) -> str:
+    """Read the next line that a process prints."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        process.kill()
+        raise AssertionError(process.communicate()[1][-6000:])
+    return line
+
+
 def watch(group: Group, task: int) -> None:
     """Check what a client of TensorFlow's prints."""
-    process = group.processes[task]
-    assert process.stdout is not None and process.stderr is not None
     for step in range(STEPS):
-        line = process.stdout.readline()
-        if not line:
-            process.kill()
-            raise AssertionError(process.communicate()[1][-6000:])
-        group.check(json.loads(line), step)
+        group.check(json.loads(read(group.processes[task])), step)
 
 
 @pytest.mark.parametrize("leader", [0, 2], ids=["tensorflow leads", "dtfctl leads"])

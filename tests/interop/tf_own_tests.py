@@ -32,8 +32,9 @@ from tests.interop.tf_own_tests_table import FOLDERS, Results, counts, is_judged
 
 SERVER = """
 import sys
+from dtfctl.protocol import config_pb2
 from dtfctl.runtime.train.server_lib import Server
-server = Server.create_local_server()
+server = Server.create_local_server(config_pb2.ConfigProto(device_count={"CPU": int(sys.argv[1])}))
 print(server.target, flush=True)
 sys.stdin.read()
 """
@@ -125,7 +126,7 @@ class ServerLane:
         failed = [name for name, record in ours.items() if record["end"] not in ("pass", "skip")]
         stock: Results = {}
         if failed:
-            target = str(self.runner.ask({"serve": True})["target"])
+            target = str(self.runner.ask({"serve": self.options.devices})["target"])
             stock = self.runner.run(file, "stock", failed, target)["tests"]
         for name, record in ours.items():
             mine: Results = {"ours": record["end"], "steps": record["steps"], "seconds": record.get("seconds", 0)}
@@ -147,7 +148,10 @@ class ServerLane:
     def _serve(self) -> str:
         if self.server is None or self.server.poll() is not None:
             self.server = subprocess.Popen(
-                [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                [sys.executable, "-c", SERVER, str(self.options.devices)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             assert self.server.stdout is not None
             self.target = self.server.stdout.readline().strip()
@@ -259,6 +263,7 @@ def main() -> int:
     ap.add_argument("--seconds", type=float, default=300.0, help="a file may take")
     ap.add_argument("--megabytes", type=int, default=4000, help="a file's process may hold")
     ap.add_argument("--lanes", type=int, default=2)
+    ap.add_argument("--devices", type=int, default=1, help="CPU devices of the servers that are judged")
     ap.add_argument("--tests", nargs="*", default=None, help="ids, Class.test")
     ap.add_argument("--again", action="store_true", help="also files that have results; only the failed tests of these")
     ap.add_argument("--table", action="store_true", help="print what --out holds and run nothing")

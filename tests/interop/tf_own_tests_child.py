@@ -1,8 +1,8 @@
 """Run test files of TensorFlow in processes of their own, forked from one that has imported it.
 
 Started by `tests.interop.tf_own_tests` with the Python that has TensorFlow: `python tf_own_tests_child.py SOURCE`; its
-requests are those of tf_own_tests_runs.py, with the "target" of sessions that name none. {"serve": true} asks for
-{"target"}, of a server of stock TensorFlow that lives as long as this process.
+requests are those of tf_own_tests_runs.py, with the "target" of sessions that name none. {"serve": N} asks for
+{"target"}, of a server of stock TensorFlow with N CPU devices that lives as long as this process.
 """
 
 from __future__ import annotations
@@ -113,14 +113,15 @@ class StockServer:
         self.pid = 0
         self.target = ""
 
-    def here(self):
+    def here(self, devices):
         if self.pid and os.waitpid(self.pid, os.WNOHANG) == (0, 0):
             return self.target
         mine, its = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-            server = tf.compat.v1.train.Server.create_local_server()
+            config = config_pb2.ConfigProto(device_count={"CPU": devices})
+            server = tf.compat.v1.train.Server.create_local_server(config)
             os.write(its, server.target.encode())
             os.close(its)
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -140,7 +141,7 @@ def main():
     def run(request):
         tests.run_file(request, Sessions(request["target"]), lambda run_tests: setattr(googletest, "g_main", run_tests))
 
-    tests.answer(sys.stdin, run, lambda _: {"target": stock.here()})
+    tests.answer(sys.stdin, run, lambda request: {"target": stock.here(request["serve"])})
 
 
 if __name__ == "__main__":

@@ -39,8 +39,14 @@ class Backend(Protocol):
     ) -> list[Any]:
         """Run a step; the fetched values in order."""
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Prepared:
-        """Give what runs plain steps of a signature, with values in that order."""
+    def prepare(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], graph_key: int = 0
+    ) -> Prepared:
+        """Give what runs plain steps of a signature, with values in that order.
+
+        Args:
+            graph_key: `collective_graph_key` of their RunOptions, which have nothing else; 0: they have no RunOptions.
+        """
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str: ...
 
@@ -96,8 +102,10 @@ class LocalBackend:
             values = session.run(feeds, fetches, targets, StepOptions(options, metadata))
         return own_values(values)
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Prepared:
-        prepared = self._made().prepare(feeds, fetches, targets)
+    def prepare(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], graph_key: int = 0
+    ) -> Prepared:
+        prepared = self._made().prepare(feeds, fetches, targets, graph_key)
         return prepared if prepared.direct is None else prepared.direct
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
@@ -128,6 +136,16 @@ class LocalBackend:
         # When the interpreter ends, what is in this process ends with it; no thread can be started any more.
         if self._session is not None and not sys.is_finalizing():
             self._master.close_session(self._session.handle)
+
+
+def graph_key_alone(options: config_pb2.RunOptions | None) -> int:
+    """Return the `collective_graph_key` of RunOptions that have nothing else, else 0."""
+    if options is None:
+        return 0
+    asked = options.ListFields()
+    if len(asked) != 1 or asked[0][0].name != "experimental" or len(options.experimental.ListFields()) != 1:
+        return 0
+    return options.experimental.collective_graph_key
 
 
 def as_host(value: Any) -> Any:

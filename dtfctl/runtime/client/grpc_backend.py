@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2, worker_pb2
-from dtfctl.runtime.client.backend import Prepared, own_values
+from dtfctl.runtime.client.backend import Prepared, graph_key_alone, own_values
 from dtfctl.runtime.client.local_steps import LocalSteps
 from dtfctl.runtime.framework.errors import (
     DeadlineExceededError,
@@ -90,7 +90,7 @@ class GrpcBackend:
         self._local_steps: LocalSteps | None = None
         asks_for_rpc = config.rpc_options.use_rpc_for_inprocess_master
         self._only_rpc = "the session's rpc_options ask for it" if asks_for_rpc else ""
-        self._prepared: dict[tuple[tuple[str, ...], ...], Prepared] = {}
+        self._prepared: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int], Prepared] = {}
 
     def _call(self, method: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         if self._stub is None or not self._handle:
@@ -126,8 +126,9 @@ class GrpcBackend:
         options: config_pb2.RunOptions | None = None,
         metadata: config_pb2.RunMetadata | None = None,
     ) -> list[Any]:
-        if options is None and metadata is None:
-            return self.prepare(list(feeds), fetches, targets)(list(feeds.values()))
+        graph_key = 0 if metadata is not None else graph_key_alone(options)
+        if graph_key or (options is None and metadata is None):
+            return self.prepare(list(feeds), fetches, targets, graph_key)(list(feeds.values()))
         tell(choose_path(StepFacts(has_options=True)), list(feeds), fetches, targets)
         return self._run_step(feeds, fetches, targets, options, metadata, "")
 
@@ -166,10 +167,12 @@ class GrpcBackend:
             raise InternalError(f"The master's answer lacks fetched tensors: {missing}")
         return [got[name] for name in fetches]
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Prepared:
+    def prepare(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], graph_key: int = 0
+    ) -> Prepared:
         if self._stub is None or not self._handle:
             raise InvalidArgumentError("A session is not created yet....")
-        key = tuple(feeds), tuple(fetches), tuple(targets)
+        key = tuple(feeds), tuple(fetches), tuple(targets), graph_key
         found = self._prepared.get(key)
         if found is not None:
             return found
@@ -177,7 +180,7 @@ class GrpcBackend:
         only_rpc = f"the session has run {MAX_SIGNATURES} other signatures" if is_full else self._why_only_rpc()
         choice = choose_path(StepFacts(has_timeout=self._timeout_s is not None, only_rpc=only_rpc))
         if choice.path is StepPath.RPC or self._local_steps is None:
-            tell(choice, *key)
+            tell(choice, *key[:3])
             found = partial(self._run_plain, *key)
         else:
             # What only the master knows of it, it says when the first step is run.
@@ -197,9 +200,18 @@ class GrpcBackend:
         return self._only_rpc
 
     def _run_plain(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], values: Sequence[Any]
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        graph_key: int,
+        values: Sequence[Any],
     ) -> list[Any]:
-        return self._run_step(dict(zip(feeds, values)), fetches, targets, None, None, "")
+        options: config_pb2.RunOptions | None = None
+        if graph_key:
+            options = config_pb2.RunOptions()
+            options.experimental.collective_graph_key = graph_key
+        return self._run_step(dict(zip(feeds, values)), fetches, targets, options, None, "")
 
     def _ask_for_connection(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
         if self._stub is None:

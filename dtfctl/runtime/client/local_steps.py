@@ -51,11 +51,11 @@ class LocalSteps:
         return True
 
     def function(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], graph_key: int
     ) -> Callable[[Sequence[Any]], list[Any]]:
         """Make a function from fed to fetched values, which runs a step. It raises OpError when the step fails."""
         unique = list(dict.fromkeys(fetches))
-        signature = Signature(self._session, next(self._numbers), feeds, unique, targets)
+        signature = Signature(self._session, next(self._numbers), feeds, unique, targets, graph_key)
         places = None if len(unique) == len(fetches) else [unique.index(f) for f in fetches]
 
         def run(values: Sequence[Any]) -> list[Any]:

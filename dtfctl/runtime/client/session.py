@@ -15,7 +15,7 @@ import numpy as np
 
 from dtfctl import guard
 from dtfctl.protocol import config_pb2, graph_pb2
-from dtfctl.runtime.client.backend import Backend
+from dtfctl.runtime.client.backend import Backend, graph_key_alone
 from dtfctl.runtime.client.default_session import default_session
 from dtfctl.runtime.client.direct_call import DirectCall, call_key
 from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
@@ -123,8 +123,14 @@ class BaseSession:
             TypeError, ValueError: fetches or feeds are at fault.
             OpError: the step failed; its class tells how.
         """
-        if options is None and run_metadata is None and self._sent_version == self._graph._version:
+        graph_key = 0
+        if options is not None and run_metadata is None:
+            graph_key = graph_key_alone(options)
+        is_plain = run_metadata is None and (options is None or bool(graph_key))
+        if is_plain and self._sent_version == self._graph._version:
             key = call_key(fetches, feed_dict)
+            if graph_key:
+                key = (*key, "key", graph_key)
             call = self._calls.get(key)
             if call is not None:
                 try:
@@ -136,11 +142,11 @@ class BaseSession:
         feeds = convert_feeds(self._graph, feed_dict) if feed_dict else {}
         plan = self._plan(fetches)
         results = self._run_plan(plan, feeds, options, run_metadata)
-        if options is None and run_metadata is None:
-            self._remember(fetches, feed_dict, plan)
+        if is_plain:
+            self._remember(fetches, feed_dict, plan, graph_key)
         return results
 
-    def _remember(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, plan: FetchPlan) -> None:
+    def _remember(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, plan: FetchPlan, graph_key: int) -> None:
         """Let the next step of this signature find all of it prepared."""
         keys = list(feed_dict) if feed_dict else []
         parts = list(fetches) if type(fetches) in (list, tuple) else [fetches]
@@ -153,11 +159,14 @@ class BaseSession:
         if self._closed or (not plan.names and not plan.target_names):
             return
         with self._errors():
-            prepared = self._backend.prepare([k.name for k in keys], plan.names, plan.target_names)
+            prepared = self._backend.prepare([k.name for k in keys], plan.names, plan.target_names, graph_key)
         if len(self._calls) >= _MAX_PLANS:
             self._calls.clear()
         converters = [FeedConverter(self._graph, k) for k in keys]
-        self._calls[call_key(fetches, feed_dict)] = DirectCall(plan, prepared, converters, (parts, keys))
+        key = call_key(fetches, feed_dict)
+        self._calls[(*key, "key", graph_key) if graph_key else key] = DirectCall(
+            plan, prepared, converters, (parts, keys)
+        )
 
     def _run_with(self, fetches: Any, feeds: Mapping[Tensor, Any]) -> Any:
         """Run a step with feeds whose shapes are nobody's business but the ops' that get them."""

@@ -106,13 +106,21 @@ class Signature:
         plan: None until the master has been asked.
     """
 
-    def __init__(self, session: str, number: int, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]):
+    def __init__(
+        self,
+        session: str,
+        number: int,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        graph_key: int = 0,
+    ) -> None:
         self.session = session
         self.number = number
         self.feeds, self.fetches, self.targets = list(feeds), list(fetches), list(targets)
         self.payload = number.to_bytes(NUMBER, "little")
         self.definition = worker_pb2.ClientSignature(
-            session=session, number=number, feed=feeds, fetch=fetches, target=targets
+            session=session, number=number, feed=feeds, fetch=fetches, target=targets, graph_key=graph_key
         ).SerializeToString()
         self.plan: Plan | None = None
 

@@ -152,14 +152,18 @@ def reduce_scatter(group: Group, value: Array, merge: Merge, final: Final) -> Al
     return out
 
 
-def all_gather(group: Group, value: Array) -> Algorithm:
-    """Put the arrays of all members one below the other, by rank; they may differ in the first dimension."""
+def all_gather(group: Group, value: Array, is_even: bool = False) -> Algorithm:
+    """Put the arrays of all members one below the other, by rank; they may differ in the first dimension.
+
+    Args:
+        is_even: refuse those that do, as the first version of TensorFlow's op does.
+    """
     for other in _others(group):
         group.send(other, "g", value)
     parts = []
     for rank in range(group.size):
         part = value if rank == group.rank else (yield rank, "g")
-        if part.shape[1:] != value.shape[1:]:
+        if part.shape[1:] != value.shape[1:] or (is_even and part.shape != value.shape):
             raise ValueError(_mismatch(rank, part.shape, value.shape))
         parts.append(part)
     out = group.empty((sum(len(part) for part in parts), *value.shape[1:]), value.dtype)

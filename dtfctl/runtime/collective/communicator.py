@@ -286,7 +286,7 @@ def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int)
         return algorithms.broadcast(group, source, value, request.shape)
     assert value is not None
     if request.kind == "Gather":
-        return algorithms.all_gather(group, value)
+        return algorithms.all_gather(group, value, request.is_even)
     if request.kind == "AllToAll":
         return algorithms.all_to_all(group, value)
     merge, final = MERGES[request.merge], final_of(request.final, group.size)

@@ -70,8 +70,6 @@ class Mixed:
         self._foreign = foreign
         self.buffers = Buffers()
         self.steps = StepIds(None if leader == task else self._ask_for_step)
-        self.keys: dict[int, int] = {}
-        """Graph keys that steps were given by their options, by step id."""
         self._lock = threading.Lock()
         self._waiting: dict[int, Callable[[worker_pb2.CollectiveMessage], None]] = {}
         self._requests = itertools.count(1)
@@ -188,8 +186,8 @@ class Mixed:
             if error is not None:
                 computation.fail(error)
             else:
-                key = self.keys.get(step) or graph_key
-                computation.begin(communicator, source, Shared(self, number, key if master == self._task else None))
+                key = graph_key if master == self._task else None
+                computation.begin(communicator, source, Shared(self, number, key))
 
         if master == self._task:
             self._number(step, graph_key, what, told)
@@ -203,11 +201,10 @@ class Mixed:
         tell(master, worker_pb2.CollectiveMessage(ask_step=question))
 
     def _number(self, step: int, graph_key: int, what: str, told: Told) -> None:
-        key = self.keys.get(step) or graph_key
-        if not key:
+        if not graph_key:
             told(0, FailedPreconditionError(f"Step {step} computes in groups, but its graph was not known to"))
             return
-        self.steps.number(key, step, what, told)
+        self.steps.number(graph_key, step, what, told)
 
     def asked_for_step(self, task: str, asked: worker_pb2.AskStep, tell: Hear) -> None:
         """Answer a task that computes something in a step of a master here."""

@@ -30,6 +30,7 @@ class CollectiveRequest:
         rank: where this device is to stand in the group; None: where its name puts it.
         ranks: the members that compute together, if these are not all: the others do the same among themselves.
         subdivs, most_subdivs: `subdiv_offsets` and `max_subdivs_per_device`, for groups with TensorFlow's servers.
+        is_even: arrays to be gathered have one shape in all devices; else they may differ in the first dimension.
         frame: "FRAME:ITERATION" of who asks, "0:0" outside loops.
     """
 
@@ -50,6 +51,7 @@ class CollectiveRequest:
     ranks: tuple[int, ...] = ()
     subdivs: tuple[int, ...] = ()
     most_subdivs: int = -1
+    is_even: bool = False
     frame: str = "0:0"
 
     @property

@@ -51,7 +51,7 @@ def _receivers(graph: NodeGraph) -> frozenset[str]:
 
 
 def client_plan(
-    session: MasterSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    session: MasterSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], graph_key: int
 ) -> worker_pb2.ClientPlan:
     """Plan what a client must know to run a signature.
 
@@ -65,7 +65,7 @@ def client_plan(
     if away:
         plan.reason = choose_path(StepFacts(elsewhere=away[0])).reason
         return plan
-    compiled = session.signatures.get(feeds, fetches, targets, everywhere=True)
+    compiled = session.signatures.get(feeds, fetches, targets, everywhere=True, graph_key=graph_key)
     choice = choose_path(StepFacts(others=list(compiled.remote)))
     plan.reason = choice.reason
     if choice.path is not StepPath.CLIENT:

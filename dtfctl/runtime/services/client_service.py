@@ -145,7 +145,7 @@ class _Signature:
 
     def __init__(self, session: MasterSession, proto: worker_pb2.ClientSignature) -> None:
         self._session = session
-        self._feeds, self._fetches, self._targets = list(proto.feed), list(proto.fetch), list(proto.target)
+        self._what = list(proto.feed), list(proto.fetch), list(proto.target), proto.graph_key
         self._prepared: PreparedStep | None = None
         self._busy_s = 1.0
 
@@ -161,7 +161,7 @@ class _Signature:
         """
         prepared = self._prepared
         if prepared is None:
-            prepared = self._prepared = self._session.prepare(self._feeds, self._fetches, self._targets)
+            prepared = self._prepared = self._session.prepare(*self._what)
         started = time.perf_counter()
         values = prepared.run(values, StepOptions(cancellation=token, is_waited_for=False))
         self._measure(prepared.compiled, started)
@@ -257,7 +257,7 @@ class _Client:
     def _plan(self, frame: Frame) -> bytes:
         proto = _signature(frame)
         session = self._master.session(proto.session)
-        plan = client_plan(session, list(proto.feed), list(proto.fetch), list(proto.target))
+        plan = client_plan(session, list(proto.feed), list(proto.fetch), list(proto.target), proto.graph_key)
         if plan.part:
             session.runners.add(self)
             self._planned.add(session)

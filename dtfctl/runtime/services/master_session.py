@@ -105,7 +105,7 @@ class MasterSession:
         # What cancels the steps that run. Added to and taken from without the lock: the closing session looks here
         # after it has set `_closed`, a step looks at `_closed` after it has added itself.
         self.running: set[CancellationToken] = set()
-        self._prepared: dict[tuple[tuple[str, ...], ...], PreparedStep] = {}
+        self._prepared: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int], PreparedStep] = {}
         # Connections of clients that run steps of it themselves, which this master does not see.
         self.runners: set[object] = set()
         self._count = 0
@@ -174,20 +174,26 @@ class MasterSession:
         Raises:
             OpError: the step failed. FailedPreconditionError: the session is closed.
         """
-        return self.prepare(list(feeds), fetches, targets).run(list(feeds.values()), how)
+        graph_key = 0 if how.options is None else how.options.experimental.collective_graph_key
+        return self.prepare(list(feeds), fetches, targets, graph_key).run(list(feeds.values()), how)
 
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> PreparedStep:
+    def prepare(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], graph_key: int = 0
+    ) -> PreparedStep:
         """Give what runs a signature, with values in the order of these feeds and fetches.
+
+        Args:
+            graph_key: see `Signatures.get`.
 
         Raises:
             OpError: as `Signatures.get`. FailedPreconditionError: the session is closed.
         """
         self._enter()
         try:
-            key = tuple(feeds), tuple(fetches), tuple(targets)
+            key = tuple(feeds), tuple(fetches), tuple(targets), graph_key
             found = self._prepared.get(key)
             if found is None:
-                compiled = self.signatures.get(feeds, fetches, targets)
+                compiled = self.signatures.get(feeds, fetches, targets, graph_key=graph_key)
                 found = self._prepared[key] = PreparedStep(self, compiled, feeds, fetches)
                 tell(found.path, feeds, fetches, targets)
             return found
@@ -324,7 +330,8 @@ class MasterSession:
         self._check_open()
         if options.tensor_connection:
             raise InvalidArgumentError("Tensor connections of callables are not supported; build the graph connected")
-        prepared = self.prepare(list(options.feed), list(options.fetch), list(options.target))
+        graph_key = options.run_options.experimental.collective_graph_key
+        prepared = self.prepare(list(options.feed), list(options.fetch), list(options.target), graph_key)
         with self._lock:
             handle = self._next_callable
             self._next_callable += 1

@@ -84,18 +84,12 @@ class PreparedStep:
     def _run(self, values: Sequence[Any], how: StepOptions, step: Step, release: Callable[[], None]) -> list[Any]:
         compiled, session = self.compiled, self._session
         started, is_over = time.monotonic(), False
-        graph_key = 0 if how.options is None else how.options.experimental.collective_graph_key
-        keys = session.local.worker.collectives.mixed.keys
-        if graph_key:
-            keys[step.step_id] = graph_key
         try:
             fetched = session.execute(compiled, step, how, self._part, values)
             is_over = not how.reports
         finally:
             compiled.is_long = time.monotonic() - started > LONG_S
             release()
-            if graph_key:
-                keys.pop(step.step_id, None)
             if is_over:
                 session.local.worker.finish(step, compiled.local)
             else:

@@ -16,8 +16,9 @@ from dtfctl.runtime.services.tasks import LocalTask, RemotePart, RemoteTask
 from dtfctl.runtime.steps.coordinator import Parts
 from dtfctl.runtime.steps.worker_session import Partition
 
-# Feeds, fetches, targets, whether it is for partial runs, and whether clients meet all tasks (see `compile_step`).
-_Key: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool]
+# Feeds, fetches, targets, whether it is for partial runs, whether clients meet all tasks (see `compile_step`), and the
+# graph key.
+_Key: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool, int]
 
 
 class Signatures:
@@ -54,24 +55,29 @@ class Signatures:
         targets: Sequence[str],
         partial: bool = False,
         everywhere: bool = False,
+        graph_key: int = 0,
     ) -> CompiledStep:
         """Get the compiled step of a signature, made at its first use.
+
+        Args:
+            graph_key: what its steps are numbered by in groups (`collective/step_ids.py`); 0: what the graph gives.
 
         Raises:
             OpError: the signature or the graph is at fault, or a task cannot be reached.
         """
-        exact = tuple(feeds), tuple(fetches), tuple(targets), partial, everywhere
+        exact = tuple(feeds), tuple(fetches), tuple(targets), partial, everywhere, graph_key
         found = self._exact.get(exact)
         if found is not None:
             return found
-        key = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets))), partial, everywhere
+        unique = tuple(sorted(set(fetches))), tuple(sorted(set(targets)))
+        key = tuple(sorted(feeds)), *unique, partial, everywhere, graph_key
         with self._lock:
             found = self._compiled.get(key)
             if found is None:
                 found = self._compiled[key] = self._compile(*key)
                 if everywhere and not found.remote:
                     # Everywhere is here, then.
-                    self._compiled.setdefault((*key[:3], partial, False), found)
+                    self._compiled.setdefault((*key[:3], partial, False, graph_key), found)
             self._exact[exact] = found
         return found
 
@@ -82,11 +88,12 @@ class Signatures:
         targets: tuple[str, ...],
         partial: bool,
         everywhere: bool,
+        graph_key: int,
     ) -> CompiledStep:
         parts = self._graph.compile(feeds, fetches, targets, everywhere)
         ends = {task: ClientEnds.of(graph) for task, graph in parts.items()} if everywhere else {}
         quiet = quiet_parts(parts, ends) if everywhere else frozenset[str]()
-        graph_key = graph_key_of(parts.values())
+        graph_key = graph_key or graph_key_of(parts.values())
         own = parts.pop(self._local.task, None)
         local: Partition | None = None
         remote: list[tuple[RemoteTask, int]] = []

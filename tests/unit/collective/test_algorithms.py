@@ -153,3 +153,5 @@ def test_members_with_other_shapes_are_told(elements: int) -> None:
     values = [np.ones(elements + rank, np.float32) for rank in range(3)]
     with pytest.raises(ValueError, match="Shape mismatch"):
         run(3, lambda seat: algorithms.all_reduce(seat, values[seat.rank], np.add, final_of("Id", 3)), random.Random(2))
+    with pytest.raises(ValueError, match="Shape mismatch"):
+        run(3, lambda seat: algorithms.all_gather(seat, values[seat.rank], is_even=True), random.Random(2))

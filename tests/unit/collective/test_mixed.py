@@ -76,13 +76,12 @@ class Step:
         self.token = CancellationToken()
         self.results: list[Any] = []
         collectives = tasks[TASKS[task]]
-        collectives.mixed.keys[number] = KEY
         device = SimpleNamespace(name=f"{TASKS[task]}/device:CPU:0")
         step: Any = SimpleNamespace(cancellation=self.token, device=device, step_id=number, frame="0:0")
         value = np.arange(5, dtype=np.float32) + task
         settings = {"kind": "Reduce", "group_key": 1, "group_size": 2, "instance_key": 1, "value": value}
         asked = CollectiveRequest(**{**settings, "shape": value.shape, "dtype": value.dtype, **request})  # type: ignore[arg-type]
-        session = SessionCollectives(collectives, "session", "", TASKS[task])
+        session = SessionCollectives(collectives, "session", "", TASKS[task], KEY)
         session.begin(asked, step, self.results.append, outlives_kernel=True)
 
 

@@ -82,6 +82,7 @@ class _Settings(NamedTuple):
     node: str
     subdivs: tuple[int, ...]
     most_subdivs: int
+    is_even: bool
 
 
 def _request_of(k: KernelBuild, op: str) -> Ask:
@@ -97,6 +98,7 @@ def _request_of(k: KernelBuild, op: str) -> Ask:
         k.node.name.removesuffix("/start"),
         tuple(k.attr("subdiv_offsets") or ()),
         k.attr("max_subdivs_per_device") if k.attr("max_subdivs_per_device") is not None else -1,
+        version == "1",
     )
     if version == "3":
         return _by_communicator(k, settings)
@@ -192,4 +194,5 @@ def _request(
         ranks,
         settings.subdivs,
         settings.most_subdivs,
+        settings.is_even,
     )
