@@ -346,6 +346,7 @@ class _Planner:
                 if made.into.beside_onednn is not None and self.fuser.has_onednn:
                     made.into = made.into.beside_onednn()
                 works[node] = made
+                self.shaped.missing += made.into.wants
         return works
 
     def _made(self, node: Node) -> Work | None:

@@ -121,6 +121,14 @@ def pool_rectified(op: str) -> Example:
     return Example(fetch, {x: (2, 4, 6, 3), bias: (3,)}, {"Relu", "MaxPoolGrad"})
 
 
+def sum_of_products(op: str) -> Example:
+    pairs = [[tf.placeholder(tf.float32, [rows, size]) for size in (6, 4)] for rows in (5, 2, 5)]
+    made = tf.add_n([tf.matmul(x, y, transpose_a=True) for x, y in pairs])
+    return Example(
+        tf.reduce_sum(made, 1), {x: (r, s) for r, p in zip((5, 2, 5), pairs) for x, s in zip(p, (6, 4))}, {"MatMul"}
+    )
+
+
 EXAMPLES: dict[str, list[Callable[[str], Example]]] = {
     "_descend_by_what_gives_the_gradient": [descend, descend_by_sum],
     "_scale_rows": [scale_rows, scale_and_negate_rows],
@@ -128,6 +136,7 @@ EXAMPLES: dict[str, list[Callable[[str], Example]]] = {
     "_multiply_with_bias": [multiply_with_bias],
     "_sum_up_bias": [sum_up_bias],
     "_pool_rectified": [pool_rectified],
+    "_sum_of_products": [sum_of_products],
 }
 BY_ONEDNN = {"_convolve_with_bias", "_multiply_with_bias", "_sum_up_bias"}
 

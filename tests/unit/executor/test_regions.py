@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import dtfctl.runtime as tf
 from dtfctl.runtime.executor import adaptive, shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
-from dtfctl.runtime.kernels.native import compiler, kept, machine, region
+from dtfctl.runtime.kernels.into import updates
+from dtfctl.runtime.kernels.into.registry import Spec
+from dtfctl.runtime.kernels.native import calls, compiler, kept, machine, updating
 from tests.unit.executor.test_fusion import executors, node_by_node
 
 if not machine.can_compile():
@@ -27,6 +29,8 @@ from dtfctl.runtime.kernels.native.sketch import Sketch
 
 F = np.float32
 SHAPE = (6, 4)
+# All that was to be compiled.
+REQUESTED: list[Sketch] = []
 READ, KEEP = kept.read, kept.keep
 # So many units in the last place may results of exponentials and the like, one after the other, differ.
 CLOSE = 3e-6
@@ -42,6 +46,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     request = compiler.COMPILER.request
 
     def waiting(sketches: Any) -> Any:
+        REQUESTED.extend(sketches)
         made = request(sketches)
         compiler.COMPILER.finish()
         return made
@@ -294,7 +299,7 @@ def test_loops_learn_the_same() -> None:
 
 
 def test_large_regions_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(region, "_LEAST_BYTES_SHARED", 0)
+    monkeypatch.setattr(calls, "_LEAST_BYTES_SHARED", 0)
 
     def make() -> tuple[Any, dict[Any, Any]]:
         x = tf.placeholder(tf.float32, [64, 40])
@@ -303,6 +308,59 @@ def test_large_regions_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         return [z, tf.reduce_sum(z, 0)], {x: np.random.default_rng(0).standard_normal((64, 40)).astype(F)}
 
     same(*both(make), close=1e-5)
+
+
+# Updates of variables ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("rule", ["Adam", "Momentum", "RMSProp", "Adagrad"])
+@pytest.mark.parametrize("flag", [False, True])
+def test_updates_are_numpys_to_the_last_bit(dtype: str, rule: str, flag: bool) -> None:
+    by_numpy = {"Adam": updates.adam, "Momentum": updates.momentum, "RMSProp": updates.rms_prop}
+    given = {"Adam": 6, "Momentum": 2, "RMSProp": 4, "Adagrad": 1}[rule]
+    flags = () if rule == "RMSProp" else (flag,)
+    random = np.random.default_rng(1)
+    for shape in ((3, 7), (1,), (1001,)):
+        sketch = updating.sketch_of(rule, any(flags), Spec(shape, np.dtype(dtype)))
+        assert sketch is not None
+        with pytest.raises(KeyError):
+            updating.update_by(sketch)
+        compiler.COMPILER.request([sketch])
+        rates = (*(np.dtype(dtype).type(n) for n in random.uniform(0.1, 0.9, given)), *flags)
+        grad, var, *slots = (random.uniform(0.1, 2, shape).astype(dtype) for _ in range(4 if given > 2 else 3))
+        for out in (var.copy(), None):
+            arrays = [var.copy(), *(s.copy() for s in slots)]
+            native = [a.copy() for a in arrays]
+            target = native[0] if out is None else out
+            by_numpy.get(rule, updates.adagrad)(rates, grad, *arrays, arrays[0], np.empty_like(grad))
+            apply, wants = updates._natively(rule, any(flags), Spec(shape, np.dtype(dtype)))
+            assert apply is not None and not wants
+            apply(rates, grad, *native, target, None)
+            for x, y in zip([target, *native[1:]], arrays):
+                np.testing.assert_array_equal(x, y)
+
+
+OPTIMIZERS: list[Callable[[], Any]] = [
+    lambda: tf.train.AdamOptimizer(0.1),
+    lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
+    lambda: tf.train.AdagradOptimizer(0.1),
+]
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["adam", "momentum", "rms", "adagrad"])
+def test_an_optimizer_uses_them(optimizer: Callable[[], Any], by_handle: bool) -> None:
+    def make() -> tuple[Any, dict[Any, Any]]:
+        w = tf.get_variable("w", initializer=np.linspace(-1, 1, 12, dtype=F).reshape(3, 4), use_resource=by_handle)
+        with tf.control_dependencies([optimizer().minimize(tf.reduce_sum(w * w * w))]):
+            return [w.read_value()], {}
+
+    REQUESTED.clear()
+    want, got = both(make, steps=6, expected=False)
+    same(want, got, 1e-6)
+    assert any(sketch.steps[0].op.startswith("_") for sketch in REQUESTED)
 
 
 # What it costs ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.elementwise import is_float
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
-from dtfctl.runtime.kernels.into.products import is_large, product, product_by_onednn
+from dtfctl.runtime.kernels.into.products import is_large, product, product_by_onednn, product_of_stacks
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -32,6 +32,16 @@ _FEW_ROWS, _NOT_SHORT = 64, 128
 def _matmul(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     a, b = inputs
     return product(a, b, *_transposed(k.node)) if _are_matrices(a, b) else None
+
+
+@makes("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def _batch_matmul(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    a, b = inputs
+    if not is_float(a) or not is_float(b) or not a.dtype == b.dtype == outputs[0].dtype:
+        return None
+    if min(len(a.shape), len(b.shape)) < 2:
+        return None
+    return product_of_stacks(a, b, bool(k.attr("adj_x")), bool(k.attr("adj_y")))
 
 
 def _are_matrices(a: Spec | None, b: Spec | None) -> bool:

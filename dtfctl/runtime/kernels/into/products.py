@@ -91,6 +91,22 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
     return Into(call)
 
 
+def product_of_stacks(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
+    """Make the product of stacks of matrices of one type, transposed where the flags say so."""
+    shapes = [(*s.shape[:-2], *s.shape[:-3:-1]) if t else s.shape for s, t in ((a, ta), (b, tb))]
+    size = prod(np.broadcast_shapes(*(s[:-2] for s in shapes))) * prod(shapes[0][-2:]) * shapes[1][-1]
+
+    def by_numpy(a: Any, b: Any, out: Any) -> None:
+        np.matmul(a.swapaxes(-1, -2) if ta else a, b.swapaxes(-1, -2) if tb else b, out)
+
+    if size <= _MOST_ALONE:
+        return Into(by_numpy)
+    if size < _LARGE or len(shapes[0]) == 2 or shapes[0][0] == 1 or shapes[0][:-2] != shapes[1][:-2]:
+        return Into(_alone(by_numpy))
+    # Each part has some of the stacks.
+    return Into(_with_threads_of_ours(by_numpy, False))
+
+
 def multiply(a: Any, b: Any, ta: bool, tb: bool) -> Any:
     """Multiply matrices of one type and any shapes that fit, transposed where the flags say so."""
     x, y = (a.T if ta else a), (b.T if tb else b)

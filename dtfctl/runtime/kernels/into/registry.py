@@ -10,12 +10,15 @@ import importlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dtfctl.errors import Signal
 from dtfctl.runtime.kernels.registry import KernelBuild
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.kernels.native.sketch import Sketch
 
 
 class Unfit(Signal):
@@ -50,6 +53,7 @@ class Into:
             have fewer dimensions.
         formula: what each element of the output is, in Python, of the elements of the inputs {0}, {1} and so on; empty
             for what is no arithmetic. `zero` and `one` are numbers of the type.
+        wants: what could be compiled, and then planned with.
         beside_onednn: gives the form for plans that have work for oneDNN's threads, if it is another one.
     """
 
@@ -62,6 +66,7 @@ class Into:
     by_rows: bool = False
     formula: str = ""
     beside_onednn: Callable[[], Into] | None = None
+    wants: tuple[Sketch, ...] = ()
 
 
 # For inputs without a static array (references, resource handles) the spec is None.

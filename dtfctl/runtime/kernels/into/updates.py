@@ -18,6 +18,8 @@ from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses
 from dtfctl.runtime.kernels.into.parallel import in_parallel
 from dtfctl.runtime.kernels.into.products import adder
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
+from dtfctl.runtime.kernels.native import updating
+from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.common import variable_finder
 from dtfctl.runtime.kernels.training import rules
@@ -270,9 +272,10 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     by_handle = finders[0] is not _same
     flags = () if flag is None else (bool(k.attr(flag)),)
     loop = compiled(_LOOPS[rule], grad.dtype, grad.nbytes)
+    native, wants = _natively(op.rpartition("Apply")[2], any(flags), grad) if loop is None else (None, ())
     if loop is not None:
         rule = _by_loop(rule, loop)
-    apply = in_parallel(Into(rule, scratch=(grad,), by_rows=True), [None, *[grad] * (count + 1)], [grad])
+    apply = native or in_parallel(Into(rule, scratch=(grad,), by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
     def update(*args: Any) -> Any:
         variables = [find(a) for find, a in zip(finders, args)]
@@ -300,9 +303,49 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
                 variable.lock.release()
         return None if by_handle else variables[0]
 
-    return Into(update, scratch=(grad,), fills=False)
+    return Into(update, scratch=(grad,), fills=False, wants=wants)
 
 
+def _natively(rule: str, flag: bool, grad: Spec) -> tuple[Callable[..., None] | None, tuple[Sketch, ...]]:
+    """Make the rule one pass by machine code: the call, or what has to be compiled for one."""
+    sketch = updating.sketch_of(rule, flag, grad)
+    if sketch is None:
+        return None, ()
+    try:
+        update = updating.update_by(sketch)
+    except KeyError:
+        return None, (sketch,)
+    if update is None:
+        return None, ()
+    dtype, factors = grad.dtype, _FACTORS[rule]
+
+    def apply(rates: Any, grad: Any, var: Any, *rest: Any) -> None:
+        *slots, out, _ = rest
+        if out is not var:
+            np.copyto(out, var)
+        update(flat(grad), np.array(factors(rates), dtype), *(a.reshape(-1) for a in (out, *slots)))
+
+    return apply, ()
+
+
+def _adam_factors(rates: Any) -> tuple[Any, ...]:
+    power1, power2, lr, beta1, beta2, epsilon, _ = rates
+    one = lr.dtype.type(1)
+    return lr * np.sqrt(one - power2) / (one - power1), beta1, one - beta1, one - beta2, epsilon
+
+
+def _rms_prop_factors(rates: Any) -> tuple[Any, ...]:
+    lr, rho, rate, epsilon = rates
+    return lr, lr.dtype.type(1) - rho, rate, epsilon
+
+
+# What machine code gets of the rates of a rule.
+_FACTORS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    "Adam": _adam_factors,
+    "Momentum": lambda rates: (rates[0], rates[1], rates[1] * rates[0]),
+    "RMSProp": _rms_prop_factors,
+    "Adagrad": lambda rates: (rates[0],),
+}
 _LOOPS: dict[Callable[..., None], Callable[..., None]] = {
     momentum: loops.momentum,
     adam: loops.adam,

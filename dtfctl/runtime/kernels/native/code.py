@@ -242,7 +242,7 @@ class _Generator:
                 dims = b.load(_field(b, array, machine.DIMENSIONS), typ=PTR)
                 for d, size in enumerate(shape):
                     demand(b.icmp_signed("==", b.load(b.gep(dims, [I64(d)], source_etype=I64), typ=I64), I64(size)))
-                flags |= machine.WRITABLE if buffer.role == "output" else 0
+                flags |= machine.WRITABLE if buffer.role in ("output", "updated") else 0
             have = b.load(_field(b, array, machine.FLAGS), typ=I32)
             demand(b.icmp_signed("==", b.and_(have, I32(flags)), I32(flags)))
             data = b.load(_field(b, array, machine.DATA), typ=PTR)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dtfctl.runtime.kernels.native.lower_elements
-import dtfctl.runtime.kernels.native.lower_rows  # noqa: F401  Both enter what they lower.
+import dtfctl.runtime.kernels.native.lower_rows
+import dtfctl.runtime.kernels.native.lower_updates  # noqa: F401  They enter what they lower.
 from dtfctl.runtime.kernels.native import code
 from dtfctl.runtime.kernels.native.lowering import LOWERINGS, Op, constant
 from dtfctl.runtime.kernels.native.nests import Loops, Unsupported, Value, View

@@ -61,7 +61,9 @@ Emit = Callable[..., Any]
 
 @dataclass
 class Buffer:
-    """Attributes: kind: one of `KINDS`; role: "operand", "output" or "temporary"."""
+    """Attributes: kind: one of `KINDS`; role: "operand", "updated" (an operand that is changed), "output" or
+    "temporary".
+    """
 
     kind: str
     shape: tuple[int, ...]
@@ -196,7 +198,7 @@ class Loops:
 
     def group(self) -> None:
         """Share out to loops what outputs need."""
-        needed = {n for n, buffer in enumerate(self.buffers) if buffer.role == "output"}
+        needed = {n for n, buffer in enumerate(self.buffers) if buffer.role in ("output", "updated")}
         kept = []
         for made in reversed(self.assignments):
             if made.target.buffer in needed:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Node
-from dtfctl.runtime.kernels.into.parallel import shared_pool
-from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
-from dtfctl.runtime.kernels.into.threads import threaded
-from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.into.registry import Into, Spec
+from dtfctl.runtime.kernels.native.calls import call_of
 from dtfctl.runtime.kernels.native.kept import Compiled
 from dtfctl.runtime.kernels.native.lowerable import Lowerable
 from dtfctl.runtime.kernels.native.sketch import ATTRIBUTES, MOST_FIXED, NUMBER, OPERAND, VALUE, Ref, Sketch, Step
 
 Output = tuple[Node, int]
-# Phases that touch less are not worth waking a thread.
-_LEAST_BYTES_SHARED = 512 << 10
-_PARTS_EACH = 2
 
 
 class Region:
@@ -89,61 +83,4 @@ class Region:
         operands = [of[n] for n in made.operands]
         specs = [s for s in map(self._spec, operands) if s is not None]
         scratch = (Spec((max(made.scratch, 1),), np.dtype(np.uint8)),)
-        return Into(_call(made, specs), scratch=scratch, is_guarded=True), operands
-
-
-# Regions that are alike share their code.
-_loaded = lru_cache(256)(machine.load)
-
-
-def _call(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
-    loaded = _loaded(made.image)
-    whole = loaded["region"]
-    count = len(operands)
-
-    def again(*arrays: Any) -> tuple[Any, ...]:
-        """Make operands what the code takes: contiguous arrays of its types."""
-        given = []
-        for array, (shape, dtype) in zip(arrays, operands):
-            if getattr(array, "dtype", None) != dtype or array.shape != shape:
-                raise Unfit
-            given.append(np.ascontiguousarray(array, dtype).reshape(shape))
-        given += arrays[count:]
-        if not whole(*given):
-            raise Unfit
-        return tuple(given)
-
-    def alone(*arrays: Any) -> None:
-        if not whole(*arrays):
-            again(*arrays)
-
-    size = shared_pool().size
-    shared = [p.blocks >= 2 and p.nbytes >= _LEAST_BYTES_SHARED for p in made.phases]
-    if size < 2 or not any(shared):
-        return alone
-    part = loaded["part"]
-    numbers = [np.array(n, np.int64) for n in range(len(made.phases))]
-    bounds = [
-        [
-            (np.array(p.blocks * n // parts, np.int64), np.array(p.blocks * (n + 1) // parts, np.int64))
-            for parts in (min(p.blocks, size * _PARTS_EACH if is_shared else 1),)
-            for n in range(parts)
-        ]
-        for p, is_shared in zip(made.phases, shared)
-    ]
-
-    def together(*arrays: Any) -> None:
-        for number, ends in zip(numbers, bounds):
-            if len(ends) > 1:
-                shared_pool().run([partial(_refusing, part, number, *at, *arrays) for at in ends])
-            elif not part(number, *ends[0], *arrays):
-                # Nothing has been written but what is written again.
-                alone(*arrays)
-                return
-
-    return threaded(together, alone, size)
-
-
-def _refusing(part: Callable[..., bool], *values: Any) -> None:
-    if not part(*values):
-        raise Unfit
+        return Into(call_of(made, specs), scratch=scratch, is_guarded=True), operands

@@ -1,0 +1,117 @@
+"""Updates of variables by optimizers as loops: one pass over a variable, its slots and its gradient.
+
+Formulas, and the order of what is done, are those of kernels/into/updates.py, so values are the same to the last bit.
+Inputs are the gradient, the rates in one array, and what is changed where it is: the variable, then its slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from dtfctl.runtime.kernels.native.lowering import Op, lowers, view_of
+from dtfctl.runtime.kernels.native.nests import Value, View
+
+
+def _root(b: Any, x: Any) -> Any:
+    return b.call(b.module.declare_intrinsic("llvm.sqrt", [x.type], ir.FunctionType(x.type, [x.type])), [x])
+
+
+class _Update:
+    """The inputs of an update, flat."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.grad, rates, *changed = (view_of(v) for v in op.inputs)
+        self._rates = rates
+        self.changed = changed
+        for view in changed:
+            op.loops.buffers[view.buffer].role = "updated"
+
+    def rate(self, n: int) -> View:
+        return View(self._rates.buffer, self.grad.shape, (0,), n)
+
+    def put(self, target: View, emit: Callable[..., Any], *sources: View) -> None:
+        self.op.loops.put(emit, sources, target)
+
+
+def _updates(name: str) -> Callable[[Callable[[_Update, bool], None]], Callable[[_Update, bool], None]]:
+    def add(rule: Callable[[_Update, bool], None]) -> Callable[[_Update, bool], None]:
+        @lowers(name)
+        def _lower(op: Op) -> list[Value]:
+            update = _Update(op)
+            rule(update, bool(op.attr("flag")))
+            return [*update.changed]
+
+        return rule
+
+    return add
+
+
+def _towards(b: Any, old: Any, new: Any, share: Any) -> Any:
+    """Go a part of the way from one number to another."""
+    return b.fadd(old, b.fmul(b.fsub(new, old), share))
+
+
+@_updates("_Adam")
+def _adam(update: _Update, nesterov: bool) -> None:
+    """Rates: alpha, beta1, 1 - beta1, 1 - beta2, epsilon."""
+    var, m, v = update.changed
+    g, alpha, beta1, rest1, rest2, epsilon = update.grad, *map(update.rate, range(5))
+    update.put(m, _towards, m, g, rest1)
+    update.put(v, lambda b, v, g, share: _towards(b, v, b.fmul(g, g), share), v, g, rest2)
+    if nesterov:
+
+        def look_ahead(b: Any, x: Any, m: Any, v: Any, g: Any, alpha: Any, e: Any, beta: Any, rest: Any) -> Any:
+            slope = b.fadd(b.fmul(g, rest), b.fmul(m, beta))
+            return b.fsub(x, b.fmul(slope, b.fdiv(alpha, b.fadd(_root(b, v), e))))
+
+        update.put(var, look_ahead, var, m, v, g, alpha, epsilon, beta1, rest1)
+        return
+
+    def step(b: Any, x: Any, m: Any, v: Any, alpha: Any, e: Any) -> Any:
+        return b.fsub(x, b.fmul(b.fdiv(m, b.fadd(_root(b, v), e)), alpha))
+
+    update.put(var, step, var, m, v, alpha, epsilon)
+
+
+@_updates("_Momentum")
+def _momentum(update: _Update, nesterov: bool) -> None:
+    """Rates: the learning rate, the momentum, their product."""
+    var, accum = update.changed
+    g, lr, rate, both = update.grad, *map(update.rate, range(3))
+    update.put(accum, lambda b, a, g, rate: b.fadd(b.fmul(a, rate), g), accum, g, rate)
+    if nesterov:
+
+        def look_ahead(b: Any, x: Any, a: Any, g: Any, lr: Any, both: Any) -> Any:
+            return b.fsub(b.fsub(x, b.fmul(a, both)), b.fmul(g, lr))
+
+        update.put(var, look_ahead, var, accum, g, lr, both)
+        return
+    update.put(var, lambda b, x, a, lr: b.fsub(x, b.fmul(a, lr)), var, accum, lr)
+
+
+@_updates("_RMSProp")
+def _rms_prop(update: _Update, flag: bool) -> None:
+    """Rates: the learning rate, 1 - rho, the momentum, epsilon."""
+    var, ms, mom = update.changed
+    g, lr, rest, rate, epsilon = update.grad, *map(update.rate, range(4))
+    update.put(ms, lambda b, ms, g, share: _towards(b, ms, b.fmul(g, g), share), ms, g, rest)
+
+    def roll(b: Any, mom: Any, g: Any, ms: Any, lr: Any, rate: Any, e: Any) -> Any:
+        return b.fadd(b.fmul(mom, rate), b.fmul(b.fdiv(g, _root(b, b.fadd(ms, e))), lr))
+
+    update.put(mom, roll, mom, g, ms, lr, rate, epsilon)
+    update.put(var, lambda b, x, mom: b.fsub(x, mom), var, mom)
+
+
+@_updates("_Adagrad")
+def _adagrad(update: _Update, updates: bool) -> None:
+    """Rates: the learning rate."""
+    var, accum = update.changed
+    g, lr = update.grad, update.rate(0)
+    if updates:
+        update.put(accum, lambda b, a, g: b.fadd(a, b.fmul(g, g)), accum, g)
+    update.put(var, lambda b, x, g, a, lr: b.fsub(x, b.fmul(b.fdiv(g, _root(b, a)), lr)), var, g, accum, lr)

@@ -1,0 +1,64 @@
+"""Updates of variables by machine code, where it is there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.into.registry import Spec
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.calls import call_of
+from dtfctl.runtime.kernels.native.compiler import COMPILER
+from dtfctl.runtime.kernels.native.nests import KINDS
+from dtfctl.runtime.kernels.native.sketch import OPERAND, Sketch, Step
+
+log = logging.getLogger(__name__)
+
+# How many rates, and how many arrays that are changed.
+_SIZES = {"Adam": (5, 3), "Momentum": (3, 2), "RMSProp": (4, 3), "Adagrad": (1, 2)}
+
+
+def sketch_of(rule: str, flag: bool, spec: Spec) -> Sketch | None:
+    """Return what compiling an update of a variable takes; None where it cannot be compiled.
+
+    Args:
+        rule: of `_SIZES`; flag: its flag; spec: of the variable.
+    """
+    if not machine.is_available() or spec.dtype not in KINDS or 0 in spec.shape:
+        return None
+    rates, changed = _SIZES[rule]
+    flat = Spec((prod(spec.shape),), spec.dtype)
+    specs = [flat, Spec((rates,), spec.dtype), *[flat] * changed]
+    refs = [(OPERAND, n, 0) for n in range(len(specs))]
+    return Sketch([Step(f"_{rule}", {"flag": True} if flag else {}, refs, specs, [flat] * changed, {})], [])
+
+
+def update_by(sketch: Sketch) -> Callable[..., None] | None:
+    """Return the update of a sketch: of the flat gradient, the rates and the arrays that are changed.
+
+    Raises:
+        KeyError: it was not compiled yet.
+    """
+    made = COMPILER.find(sketch)
+    if made is None:
+        return None
+    specs = sketch.steps[0].specs
+    try:
+        call = call_of(made, [specs[n] for n in made.operands])
+    except OSError:
+        log.exception("compiled updates cannot be run")
+        return None
+    used, scratch = list(made.operands), _scratch(made.scratch)
+    if used == list(range(len(specs))):
+        return lambda *arrays: call(*arrays, scratch)
+    return lambda *arrays: call(*(arrays[n] for n in used), scratch)
+
+
+@lru_cache(16)
+def _scratch(nbytes: int) -> Any:
+    return np.empty(max(nbytes, 1), np.uint8)
