@@ -1,7 +1,7 @@
-"""python -m dtfctl.runtime.kernels.native.compile: make sketches of regions images, for the process that started it.
+"""A process that makes sketches of regions images, for the one that started it (compiler.py).
 
-Reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes. It runs when nobody
-else wants a core, and ends with its standard input or output.
+It reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes. It runs when
+nobody else wants a core, and ends with its standard input or output.
 """
 
 from __future__ import annotations
@@ -76,19 +76,18 @@ def _step_back() -> None:
         logging.getLogger(__name__).info("regions are compiled at the usual priority: %s", e)
 
 
-def main() -> int:
+def main() -> None:
+    """Answer until there is nobody to answer, then end the process."""
     _step_back()
-    logging.basicConfig(stream=sys.stderr)
     out = sys.stdout.buffer
-    for line in sys.stdin:
-        try:
-            head, image = compiled(Sketch.of(line)).packed()
-        except RuntimeError as e:
-            head, image = json.dumps({"error": str(e)}), b""
-        out.write(head.encode() + b"\n" + image)
-        out.flush()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        for line in sys.stdin:
+            try:
+                head, image = compiled(Sketch.of(line)).packed()
+            except RuntimeError as e:
+                head, image = json.dumps({"error": str(e)}), b""
+            out.write(head.encode() + b"\n" + image)
+            out.flush()
+    except BrokenPipeError:
+        # Who asked was killed. What is still to be written is not written at the end either.
+        os._exit(0)

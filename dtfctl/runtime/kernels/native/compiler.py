@@ -23,6 +23,11 @@ from dtfctl.runtime.kernels.native.sketch import Sketch
 
 log = logging.getLogger(__name__)
 
+# A terminal's Ctrl-C is for who started it, with whom it ends.
+_PROGRAM = """import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from dtfctl.runtime.kernels.native.compile import main
+main()"""
 # What is remembered of regions that were compiled or read, or that cannot be compiled.
 _MOST_KNOWN = 4096
 _MOST_IMAGE = 16 << 20
@@ -117,7 +122,7 @@ def by_process(sketches: Sequence[Sketch]) -> Iterator[Compiled | None]:
     if not sketches or _ended.is_set():
         return
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "dtfctl.runtime.kernels.native.compile"]
+    command = [sys.executable, "-c", _PROGRAM]
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     except OSError as e:
