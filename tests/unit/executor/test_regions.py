@@ -106,6 +106,10 @@ UNARY: list[Callable[[Any], Any]] = [
     tf.exp,
     tf.nn.softplus,
     tf.nn.relu,
+    tf.nn.relu6,
+    tf.nn.elu,
+    tf.nn.leaky_relu,
+    lambda x: tf.nn.leaky_relu(x, 0.5),
     tf.square,
     tf.negative,
     tf.nn.softmax,
@@ -189,6 +193,7 @@ def test_edges_of_numbers() -> None:
     def make() -> tuple[Any, dict[Any, Any]]:
         x, y = tf.placeholder(tf.float32, [12, 1]), tf.placeholder(tf.float32, [12])
         made = [x + y, x * y, tf.maximum(x, y), tf.minimum(y, x), x / y, tf.nn.relu(x) - y, tf.cast(x < y, tf.float32)]
+        made += [tf.nn.leaky_relu(x) + y, *tf.gradients(tf.nn.leaky_relu(x + 0.0) * y, [x])]
         made += [tf.tanh(x) + 0.0, tf.sigmoid(x) + 0.0, tf.exp(x) + 0.0, tf.log(x) + 0.0, tf.reduce_max(x + y, 1)]
         return made, {x: EDGES[:, None], y: EDGES}
 

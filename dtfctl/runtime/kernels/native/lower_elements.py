@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from dtfctl.runtime.kernels.native import scalars
-from dtfctl.runtime.kernels.native.lowering import ELEMENTS, FLOATS, NUMBERS, Op, kind_of, lowers, need
+from dtfctl.runtime.kernels.native.lowering import ELEMENTS, FLOATS, NUMBERS, Op, kind_of, lowers, need, one
 from dtfctl.runtime.kernels.native.nests import Unsupported, Value
 
 
@@ -189,6 +189,27 @@ def _transcendent(op: Op) -> list[Value]:
     return [op.map(_TRANSCENDENT[op.name], *op.inputs)]
 
 
+@lowers("LeakyRelu")
+def _leaky_relu(op: Op) -> list[Value]:
+    need(op.kind)
+    slope = one(op.kind, op.attr("alpha"))
+    # The larger of the two, where a slope is at most one.
+    if not 0 < op.attr("alpha") <= 1:
+        raise Unsupported
+    return [op.map(lambda b, x: _larger(">=")(b, x, b.fmul(x, slope)), *op.inputs)]
+
+
+@lowers("LeakyReluGrad", heavy=True)
+def _leaky_relu_grad(op: Op) -> list[Value]:
+    need(op.kind)
+    slope = one(op.kind, op.attr("alpha"))
+
+    def emit(b: Any, g: Any, x: Any) -> Any:
+        return b.select(b.fcmp_ordered(">", x, ir.Constant(x.type, 0.0)), g, b.fmul(g, slope))
+
+    return [op.map(emit, *op.inputs)]
+
+
 @lowers("Pow")
 def _pow(op: Op) -> list[Value]:
     exponent = op.fixed(1)
@@ -254,6 +275,19 @@ def _sigmoid_grad(b: Any, y: Any, g: Any) -> Any:
 def _relu_grad(b: Any, g: Any, x: Any) -> Any:
     zero = ir.Constant(x.type, 0.0)
     return b.fmul(g, b.select(b.fcmp_ordered(">", x, zero), ir.Constant(x.type, 1.0), zero))
+
+
+@_gradient("EluGrad", heavy=True)
+def _elu_grad(b: Any, g: Any, y: Any) -> Any:
+    below = b.fmul(b.fadd(y, ir.Constant(y.type, 1.0)), g)
+    return b.select(b.fcmp_ordered("<", y, ir.Constant(y.type, 0.0)), below, g)
+
+
+@_gradient("Relu6Grad", heavy=True)
+def _relu6_grad(b: Any, g: Any, x: Any) -> Any:
+    zero, one = ir.Constant(x.type, 0.0), ir.Constant(x.type, 1.0)
+    within = b.and_(b.fcmp_ordered(">", x, zero), b.fcmp_ordered("<", x, ir.Constant(x.type, 6.0)))
+    return b.fmul(g, b.select(within, one, zero))
 
 
 @_gradient("RsqrtGrad", heavy=True)

@@ -49,7 +49,7 @@ class Region:
         for name, usual in ATTRIBUTES.items():
             value = node.attr(name, usual)
             value = value.decode(errors="replace") if isinstance(value, bytes) else value
-            if value != usual and isinstance(value, (str, int)):
+            if value != usual and isinstance(value, (str, int, float)):
                 attrs[name] = value
         if not self._lowerable.add(Step(node.op, attrs, refs, specs, outputs, fixed)):
             for output in list(self.operands)[before:]:
