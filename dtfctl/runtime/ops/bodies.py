@@ -39,6 +39,17 @@ def match_captures(bodies: Sequence[FuncGraph], arguments: int) -> list[Tensor]:
     return captured
 
 
+def bodies_of(op: Operation) -> list[Any]:
+    """Find the graphs that an op's functions were built as, which their gradients are built from.
+
+    Raises:
+        LookupError: the op was imported, and has only functions of a library.
+    """
+    if op._bodies is None:
+        raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
+    return op._bodies
+
+
 def is_differentiable(tensor: Tensor) -> bool:
     """Tell whether a gradient can flow into a tensor: floats, complex numbers, and handles and lists."""
     dtype = tensor.dtype.base_dtype

@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.bodies import (
     BackwardGraph,
     append_outputs,
+    bodies_of,
     input_gradients,
     is_differentiable,
     match_captures,
@@ -174,9 +175,7 @@ def _branch_gradient(op: Operation, *grads: Any) -> list[Any]:
     Values of a branch that its gradient needs become extra outputs of the forward op; the branches that do not make
     them give a zero scalar, which nobody reads.
     """
-    bodies: list[FuncGraph] | None = op._bodies
-    if bodies is None:
-        raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
+    bodies: list[FuncGraph] = bodies_of(op)
     graph = context.get_default_graph()
     known = [g for g in grads[: len(bodies[0].outputs)] if g is not None]
     backs: list[BackwardGraph] = []

@@ -20,6 +20,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops.bodies import (
     BackwardGraph,
     append_outputs,
+    bodies_of,
     input_gradients,
     is_differentiable,
     register_body,
@@ -211,9 +212,7 @@ class Defun:
 @register_gradient("PartitionedCall", "StatefulPartitionedCall")
 def _call_gradient(op: Operation, *grads: Any) -> list[Any]:
     """Differentiate a call by calling the body's gradient; values it needs become further outputs of the forward op."""
-    if op._bodies is None:
-        raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
-    (body,) = op._bodies
+    (body,) = bodies_of(op)
     back = BackwardGraph(f"{body.name}_grad", body, dict(zip(body.inputs, op.inputs)))
     known = [g for g in grads[: len(body.outputs)] if g is not None]
     positions = [i for i, t in enumerate(body.inputs) if is_differentiable(t)]

@@ -21,6 +21,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops.bodies import (
     BackwardGraph,
     append_outputs,
+    bodies_of,
     input_gradients,
     is_differentiable,
     match_captures,
@@ -252,9 +253,7 @@ def _while_gradient(op: Operation, *grads: Any) -> list[Any]:
 
     An invariant's gradient is the sum over all iterations.
     """
-    if op._bodies is None:
-        raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
-    cond, body = op._bodies
+    cond, body = bodies_of(op)
     invariants = {i for i, t in enumerate(body.inputs) if body.outputs[i] is t}
     active = [i for i in range(1, len(body.inputs)) if is_differentiable(body.inputs[i])]
     seeds = [i for i in active if i not in invariants and _seed(op, grads, i) is not None]

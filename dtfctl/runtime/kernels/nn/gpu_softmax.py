@@ -5,12 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.cuda.arrays import CUDA_FLOATS, contiguous
 from dtfctl.runtime.kernels.cuda.launch import launch_rows
-from dtfctl.runtime.kernels.nn.common import shape_text
+from dtfctl.runtime.kernels.nn.softmax import check_classes, check_logits, shape_of_both
 from dtfctl.runtime.kernels.registry import GPU, INDICES, Kernel, KernelBuild, register_kernel
 
 # Before the common bodies, which take several passes (and which other types still use).
@@ -22,8 +19,7 @@ def softmax(k: KernelBuild) -> Kernel:
     xp, logarithm = k.xp, int(k.node.op == "LogSoftmax")
 
     def kernel(logits: Any) -> Any:
-        if logits.ndim < 1:
-            raise InvalidArgumentError(f"logits must have >= 1 dimension, got {shape_text(logits.shape)}")
+        check_logits(logits)
         out = xp.empty(logits.shape, logits.dtype)
         if out.size:
             rows = prod(logits.shape[:-1])
@@ -39,17 +35,7 @@ def softmax_xent(k: KernelBuild) -> Kernel:
     xp = k.xp
 
     def kernel(logits: Any, labels: Any) -> tuple[Any, Any]:
-        try:
-            shape = np.broadcast_shapes(logits.shape, labels.shape)
-        except ValueError:
-            raise InvalidArgumentError(
-                f"logits and labels must be broadcastable: logits_size={shape_text(logits.shape)} "
-                f"labels_size={shape_text(labels.shape)}"
-            ) from None
-        if len(shape) != 2:
-            raise InvalidArgumentError(
-                "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
-            )
+        shape = shape_of_both(logits, labels)
         loss, grad = xp.zeros(shape[:1], logits.dtype), xp.empty(shape, logits.dtype)
         if grad.size:
             inputs = tuple(contiguous(xp, xp.broadcast_to(x, shape)) for x in (logits, labels))
@@ -66,17 +52,7 @@ def sparse_softmax_xent(k: KernelBuild) -> Kernel:
     xp = k.xp
 
     def kernel(logits: Any, labels: Any) -> tuple[Any, Any]:
-        if logits.ndim != 2:
-            raise InvalidArgumentError(f"logits must be 2-D, but got shape {shape_text(logits.shape)}")
-        if labels.ndim != 1:
-            raise InvalidArgumentError(f"labels must be 1-D, but got shape {shape_text(labels.shape)}")
-        if logits.shape[0] != labels.shape[0]:
-            raise InvalidArgumentError(
-                "logits and labels must have the same first dimension, got logits shape "
-                f"{shape_text(logits.shape)} and labels shape {shape_text(labels.shape)}"
-            )
-        if logits.shape[1] == 0:
-            raise InvalidArgumentError(f"Must have at least one class, but got logits shape {shape_text(logits.shape)}")
+        check_classes(logits, labels)
         loss, grad = xp.empty(labels.shape, logits.dtype), xp.empty(logits.shape, logits.dtype)
         arguments = (contiguous(xp, logits), contiguous(xp, labels), loss, grad, *logits.shape)
         types = {"element": logits.dtype.name, "index": labels.dtype.name}

@@ -13,13 +13,61 @@ from dtfctl.runtime.kernels.promises import LIKE_FIRST, OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, INDICES, Kernel, KernelBuild, register_kernel
 
 
+def check_logits(logits: Any) -> None:
+    """Refuse a scalar.
+
+    Raises:
+        InvalidArgumentError: it is one.
+    """
+    if logits.ndim < 1:
+        raise InvalidArgumentError(f"logits must have >= 1 dimension, got {shape_text(logits.shape)}")
+
+
+def shape_of_both(logits: Any, labels: Any) -> tuple[int, ...]:
+    """Find the shape [batch, classes] of logits and labels broadcast together.
+
+    Raises:
+        InvalidArgumentError: they do not fit each other, or have not two dimensions.
+    """
+    shape = logits.shape
+    if labels.shape != shape:
+        try:
+            shape = np.broadcast_shapes(logits.shape, labels.shape)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"logits and labels must be broadcastable: logits_size={shape_text(logits.shape)} "
+                f"labels_size={shape_text(labels.shape)}"
+            ) from None
+    if len(shape) != 2:
+        raise InvalidArgumentError("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
+    return tuple(shape)
+
+
+def check_classes(logits: Any, labels: Any) -> None:
+    """Check that there is one row of logits for each label, and a class.
+
+    Raises:
+        InvalidArgumentError: shapes are others than [batch, classes] and [batch], or there are no classes.
+    """
+    if logits.ndim != 2:
+        raise InvalidArgumentError(f"logits must be 2-D, but got shape {shape_text(logits.shape)}")
+    if labels.ndim != 1:
+        raise InvalidArgumentError(f"labels must be 1-D, but got shape {shape_text(labels.shape)}")
+    if logits.shape[0] != labels.shape[0]:
+        raise InvalidArgumentError(
+            "logits and labels must have the same first dimension, got logits shape "
+            f"{shape_text(logits.shape)} and labels shape {shape_text(labels.shape)}"
+        )
+    if logits.shape[1] == 0:
+        raise InvalidArgumentError(f"Must have at least one class, but got logits shape {shape_text(logits.shape)}")
+
+
 @register_kernel(("Softmax", "LogSoftmax"), devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def softmax(k: KernelBuild) -> Kernel:
     xp, logarithm = k.xp, k.node.op == "LogSoftmax"
 
     def function(logits: Any) -> Any:
-        if logits.ndim < 1:
-            raise InvalidArgumentError(f"logits must have >= 1 dimension, got {shape_text(logits.shape)}")
+        check_logits(logits)
         if logits.size == 0:
             return logits.copy()
         shifted = logits - logits.max(axis=-1, keepdims=True)
@@ -37,19 +85,7 @@ def softmax_xent(k: KernelBuild) -> Kernel:
     xp = k.xp
 
     def function(logits: Any, labels: Any) -> tuple[Any, Any]:
-        shape = logits.shape
-        if labels.shape != shape:
-            try:
-                shape = np.broadcast_shapes(logits.shape, labels.shape)
-            except ValueError:
-                raise InvalidArgumentError(
-                    f"logits and labels must be broadcastable: logits_size={shape_text(logits.shape)} "
-                    f"labels_size={shape_text(labels.shape)}"
-                ) from None
-        if len(shape) != 2:
-            raise InvalidArgumentError(
-                "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
-            )
+        shape = shape_of_both(logits, labels)
         if 0 in shape:
             return xp.zeros(shape[:1], logits.dtype), xp.zeros(shape, logits.dtype)
         if logits.shape != shape:
@@ -74,18 +110,8 @@ def sparse_softmax_xent(k: KernelBuild) -> Kernel:
     xp = k.xp
 
     def function(logits: Any, labels: Any) -> tuple[Any, Any]:
-        if logits.ndim != 2:
-            raise InvalidArgumentError(f"logits must be 2-D, but got shape {shape_text(logits.shape)}")
-        if labels.ndim != 1:
-            raise InvalidArgumentError(f"labels must be 1-D, but got shape {shape_text(labels.shape)}")
-        if logits.shape[0] != labels.shape[0]:
-            raise InvalidArgumentError(
-                "logits and labels must have the same first dimension, got logits shape "
-                f"{shape_text(logits.shape)} and labels shape {shape_text(labels.shape)}"
-            )
+        check_classes(logits, labels)
         batch, classes = logits.shape
-        if classes == 0:
-            raise InvalidArgumentError(f"Must have at least one class, but got logits shape {shape_text(logits.shape)}")
         if batch == 0:
             return xp.zeros(0, logits.dtype), xp.zeros(logits.shape, logits.dtype)
         if xp is np:

@@ -20,6 +20,25 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return "[" + ",".join(map(str, shape)) + "]"
 
 
+def check_has_rows(shape: tuple[int, ...]) -> None:
+    """Check that a variable has rows to update.
+
+    Raises:
+        InvalidArgumentError: it is a scalar.
+    """
+    if not shape:
+        raise InvalidArgumentError(f"params must be at least 1-D, got shape {shape_text(shape)}")
+
+
+def wrong_updates(updates: Any, indices: Any, shape: tuple[int, ...]) -> InvalidArgumentError:
+    """Say that updates are none of the rows that indices name, of a variable of that shape."""
+    return InvalidArgumentError(
+        "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
+        f"updates.shape {shape_text(updates.shape)}, indices.shape {shape_text(indices.shape)}, "
+        f"params.shape {shape_text(shape)}"
+    )
+
+
 def handle_of(value: Any) -> ResourceHandle:
     """Take the handle out of a resource tensor."""
     handle = value.reshape(-1)[0] if getattr(value, "size", 0) == 1 else None

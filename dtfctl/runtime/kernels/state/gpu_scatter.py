@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.cuda.arrays import CUDA_NUMBERS, contiguous, sorted_rows
 from dtfctl.runtime.kernels.cuda.launch import launch
 from dtfctl.runtime.kernels.registry import GPU, INDICES, Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
+from dtfctl.runtime.kernels.state.common import check_has_rows, variable_finder, wrong_updates
 from dtfctl.runtime.kernels.variable import Variable
 
 _KINDS = ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
@@ -18,14 +17,9 @@ _KINDS = ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
 def _scatter(xp: Any, variable: Variable, indices: Any, updates: Any, kind: str) -> None:
     with variable.lock:
         shape = variable.read().shape
-        if not shape:
-            raise InvalidArgumentError(f"params must be at least 1-D, got shape {shape_text(shape)}")
+        check_has_rows(shape)
         if updates.ndim and updates.shape != indices.shape + shape[1:]:
-            raise InvalidArgumentError(
-                "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
-                f"updates.shape {shape_text(updates.shape)}, indices.shape {shape_text(indices.shape)}, "
-                f"params.shape {shape_text(shape)}"
-            )
+            raise wrong_updates(updates, indices, shape)
         order, rows = sorted_rows(xp, indices)
         inner = prod(shape[1:])
         given = order, rows, contiguous(xp, updates), indices.size, inner, shape[0], int(not updates.ndim)

@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.gather import indices_policy
 from dtfctl.runtime.kernels.promises import UPDATES_ROWS
 from dtfctl.runtime.kernels.registry import INDICES, NUMBERS, REALS, Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
+from dtfctl.runtime.kernels.state.common import check_has_rows, shape_text, variable_finder, wrong_updates
 from dtfctl.runtime.kernels.state.scatter_update import check_rows, scatter_nd, scatter_rows
 from dtfctl.runtime.kernels.variable import Variable
 
@@ -19,15 +19,10 @@ from dtfctl.runtime.kernels.variable import Variable
 def _scatter(variable: Variable, indices: Any, updates: Any, kind: str, by_handle: bool) -> None:
     with variable.lock:
         shape = variable.read().shape
-        if not shape:
-            raise InvalidArgumentError(f"params must be at least 1-D, got shape {shape_text(shape)}")
+        check_has_rows(shape)
         if updates.ndim and updates.shape != indices.shape + shape[1:]:
             if not by_handle:
-                raise InvalidArgumentError(
-                    "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
-                    f"updates.shape {shape_text(updates.shape)}, indices.shape {shape_text(indices.shape)}, "
-                    f"params.shape {shape_text(shape)}"
-                )
+                raise wrong_updates(updates, indices, shape)
             if updates.shape[: indices.ndim] != indices.shape:
                 raise InvalidArgumentError(
                     f"The shape of indices ({shape_text(indices.shape)}) must be a prefix of the shape of updates "
