@@ -1,7 +1,7 @@
 """Strategies find here what they find with TensorFlow: weights, names, values of replicas, parts of batches.
 
-What it found is in golden_strategies.json.gz; with DTF_TEST_TENSORFLOW set it is asked again, and each restores what the
-other has saved. DTF_TEST_RECORD=1 then replaces the golden results.
+What it found is in golden_strategies.json.gz; with DTF_TEST_TENSORFLOW set it is asked again, and each restores what
+the other has saved. DTF_TEST_RECORD=1 then replaces the golden results.
 """
 
 from __future__ import annotations
