@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.controller import CertificatesRequest, Nothing, StatusRequest
@@ -455,6 +455,31 @@ class Cluster:
         from dtfctl.launcher.operator.tunnel import Tunnel
 
         return Tunnel(self._connection.paths, self.status(), task, port)
+
+    def profile(
+        self,
+        job: str = "",
+        *,
+        file: Path,
+        steps: int = 20,
+        seconds: float = 30.0,
+        format: Literal["perfetto", "chrome"] = "perfetto",
+        on_steps: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """Record a timeline of what all tasks do in some steps, write it to `file`, and give its summary.
+
+        Args:
+            job: whose steps; "": of all jobs.
+            steps, seconds: how many of each task that runs any, and the longest time.
+            on_steps: is told how many steps of each task are recorded.
+
+        Raises:
+            NoSuchJob.
+            Conflict: no task runs, nothing ran a step, or somebody else records.
+        """
+        from dtfctl.launcher.operator import profiling
+
+        return profiling.profile(self._connection.paths, self.status(), job, steps, seconds, file, format, on_steps)
 
     def down(self, *, grace_s: float = 10.0, keep_logs: bool = True) -> tuple[str, ...]:
         """Stop jobs, tasks, agents and the controller; delete all but logs and checkpoints. Problems, if any."""

@@ -21,6 +21,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.abandon import LONG_S, apart
 from dtfctl.runtime.steps.part import ended_with
 from dtfctl.runtime.steps.reports import dead_fetch
@@ -85,6 +86,11 @@ class DirectStep:
         session.last_used = started = time.monotonic()
         running.add(outer or token)
         withdraw = outer.on_cancel(lambda: cancel_as(token, outer)) if outer is not None else None
+        recorder, local = recording.ACTIVE, compiled.local
+        if recorder is not None and local is not None:
+            # The context is one of many steps.
+            number = session.new_step_id()
+            step.trace = recorder.trace_of(local, number)
         try:
             if session.is_closed:
                 raise FailedPreconditionError("Session is closed.")
@@ -98,7 +104,11 @@ class DirectStep:
             running.discard(outer or token)
             if session.is_closed:
                 session.step_ended()
-        compiled.is_long = time.monotonic() - started > LONG_S
+        taken = time.monotonic() - started
+        if recorder is not None and local is not None:
+            recorder.ended(local, number, taken, step.trace)
+            step.trace = None
+        compiled.is_long = taken > LONG_S
         compiled.runs += 1
         session.local.worker.steps_run += 1
         if not step.step_resources.is_empty:

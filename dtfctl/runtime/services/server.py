@@ -32,6 +32,7 @@ from dtfctl.runtime.services.local_masters import forget_local_master, register_
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
 from dtfctl.runtime.services.peers import Peers
+from dtfctl.runtime.services.profile_service import ProfileService
 from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
 from dtfctl.runtime.services.tensorflow_worker_service import TensorFlowTasks, TensorFlowWorkerService
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
@@ -147,6 +148,7 @@ class TaskServer:
             config.tls is not None,
             self._client_service.invite,
         )
+        self._profile_service = ProfileService(config.task, life, config.tls is not None)
         self._servers: list[CallServer] = []
         self._lock = threading.Lock()
         self._port = 0
@@ -197,7 +199,7 @@ class TaskServer:
         """Start what serves; the servers."""
         config = self.config
         clients = {**self._master_service.handlers(), **self._client_service.handlers()}
-        handlers = {**clients, **self._worker_service.handlers()}
+        handlers = {**clients, **self._worker_service.handlers(), **self._profile_service.handlers()}
         if self._tls is None:
             handlers.update(TensorFlowWorkerService(self.worker, config.incarnation).handlers())
         peers = new_server(handlers.get)

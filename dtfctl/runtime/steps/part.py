@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.rendezvous.frames import Message
+from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.coordinator import first_error
 from dtfctl.runtime.steps.step import Step
 from dtfctl.runtime.steps.threads import submit
@@ -72,6 +73,9 @@ class Part:
         step.peers |= partition.peers
         rendezvous, table = step.rendezvous, step.table
         table.leads = rendezvous.holds_back = partition.is_light
+        recorder = recording.ACTIVE
+        if recorder is not None and trace is None:
+            trace = recorder.trace_of(partition, step.step_id)
         started = time.perf_counter()
         if self._table:
             fetched = self._run_by_table(step, values, trace)
@@ -86,7 +90,10 @@ class Part:
             went = rendezvous.flush(*last) if last is not None else rendezvous.flush()
         except OpError as e:
             raise ended_with(e, step.token) from e.__cause__
-        partition.ran(time.perf_counter() - started, table)
+        taken = time.perf_counter() - started
+        if recorder is not None:
+            recorder.ended(partition, step.step_id, taken, trace)
+        partition.ran(taken, table)
         return fetched, went
 
     def _run_by_table(self, step: Step, values: Sequence[Any], trace: StepTrace | None) -> list[Any]:

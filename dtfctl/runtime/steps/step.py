@@ -9,6 +9,7 @@ from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
+from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.abandon import when_late
 from dtfctl.runtime.steps.grace import ENDED
 
@@ -30,10 +31,13 @@ class Step:
 
     def __init__(self, step_id: int, routes: Routes, transport: Transport | None, created: float = 0.0) -> None:
         self.step_id = step_id
-        self.table = LocalRendezvous()
-        self.rendezvous: LocalRendezvous | RoutingRendezvous = (
-            self.table if transport is None else RoutingRendezvous(self.table, step_id, routes, transport)
-        )
+        recorder = recording.ACTIVE
+        self.table = LocalRendezvous() if recorder is None else recording.table_of(recorder, step_id)
+        self.rendezvous: LocalRendezvous | RoutingRendezvous = self.table
+        if transport is not None and recorder is None:
+            self.rendezvous = RoutingRendezvous(self.table, step_id, routes, transport)
+        elif transport is not None and recorder is not None:
+            self.rendezvous = recording.rendezvous_of(recorder, self.table, step_id, routes, transport)
         self.token = CancellationToken(self._abort)
         self.resources = ResourceManager()
         self.peers: set[str] = set()

@@ -1,0 +1,92 @@
+"""Record a timeline over all tasks of a cluster, by a process of its own (`python -m dtfctl.profile_tasks`)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from dtfctl.launcher.errors import Conflict, InternalError, NoSuchJob
+from dtfctl.launcher.identity.certificates import TlsFiles, server_name, trusted_of_tasks
+from dtfctl.launcher.model import ClusterStatus, TaskStatus
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.paths import ClusterPaths
+
+Format: TypeAlias = Literal["perfetto", "chrome"]
+
+
+def profile(
+    paths: ClusterPaths,
+    status: ClusterStatus,
+    job: str,
+    steps: int,
+    seconds: float,
+    file: Path,
+    format: Format,
+    told: Callable[[Mapping[str, int]], None],
+) -> dict[str, Any]:
+    """Record all tasks that run, write the timeline to `file` and give its summary (`runtime.profiler.summary`).
+
+    Args:
+        job: whose steps; "": all.
+        steps, seconds: how many of each task, and the longest time.
+        told: is told how many steps of each task are recorded.
+
+    Raises:
+        NoSuchJob: there is none.
+        Conflict: no task runs, or nothing ran a step meanwhile.
+    """
+    if job and all(job != known.id for known in status.jobs):
+        raise NoSuchJob(f"there is no job {job}", "look with: dtfctl jobs")
+    tasks = [task for task in status.tasks if task.state == "running" and task.address]
+    if not tasks:
+        raise Conflict("no task of the cluster runs", "look with: dtfctl status")
+    controller = controller_client.controller_of(paths)
+    try:
+        asked = {
+            "targets": [_target(paths, task, controller.reach(task.address)) for task in tasks],
+            "tls": _tls(paths),
+            "job": job,
+            "steps": steps,
+            "seconds": seconds,
+            "file": str(file),
+            "format": format,
+        }
+        return _recorded(asked, told)
+    finally:
+        controller.close()
+
+
+def _target(paths: ClusterPaths, task: TaskStatus, address: str) -> dict[str, str]:
+    return {"name": task.name, "address": address, "server_name": server_name("task", paths.name, task.name)}
+
+
+def _tls(paths: ClusterPaths) -> Sequence[str]:
+    own = TlsFiles.of(paths.certificates, "cli")
+    return [str(trusted_of_tasks(paths.certificates)), str(own.cert), str(own.key)]
+
+
+def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None]) -> dict[str, Any]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dtfctl.profile_tasks"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdin is not None and process.stdout is not None
+        with process.stdin:
+            json.dump(asked, process.stdin)
+        for line in process.stdout:
+            said = json.loads(line)
+            if "error" in said:
+                raise Conflict(f"there is no profile: {said['error']}", "is a job running? look with: dtfctl jobs")
+            if "summary" in said:
+                return dict(said["summary"])
+            told(said["steps"])
+        raise InternalError(f"the process that records ended with {process.wait()}")
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

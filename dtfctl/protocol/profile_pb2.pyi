@@ -1,0 +1,81 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ProfileStart(_message.Message):
+    __slots__ = ("id", "seconds", "steps", "job")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    seconds: float
+    steps: int
+    job: str
+    def __init__(self, id: _Optional[str] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., job: _Optional[str] = ...) -> None: ...
+
+class ProfileState(_message.Message):
+    __slots__ = ("task", "incarnation", "now_ns", "steps", "running", "id")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    NOW_NS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    incarnation: int
+    now_ns: int
+    steps: int
+    running: bool
+    id: str
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., now_ns: _Optional[int] = ..., steps: _Optional[int] = ..., running: bool = ..., id: _Optional[str] = ...) -> None: ...
+
+class ProfileQuestion(_message.Message):
+    __slots__ = ("id", "start")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    start: int
+    def __init__(self, id: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
+
+class ProfileEvents(_message.Message):
+    __slots__ = ("text", "kind", "name", "about", "start_ns", "spent_ns", "thread", "step", "bytes", "flow")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    START_NS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_NS_FIELD_NUMBER: _ClassVar[int]
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    text: _containers.RepeatedScalarFieldContainer[str]
+    kind: _containers.RepeatedScalarFieldContainer[int]
+    name: _containers.RepeatedScalarFieldContainer[int]
+    about: _containers.RepeatedScalarFieldContainer[int]
+    start_ns: _containers.RepeatedScalarFieldContainer[int]
+    spent_ns: _containers.RepeatedScalarFieldContainer[int]
+    thread: _containers.RepeatedScalarFieldContainer[int]
+    step: _containers.RepeatedScalarFieldContainer[int]
+    bytes: _containers.RepeatedScalarFieldContainer[int]
+    flow: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, text: _Optional[_Iterable[str]] = ..., kind: _Optional[_Iterable[int]] = ..., name: _Optional[_Iterable[int]] = ..., about: _Optional[_Iterable[int]] = ..., start_ns: _Optional[_Iterable[int]] = ..., spent_ns: _Optional[_Iterable[int]] = ..., thread: _Optional[_Iterable[int]] = ..., step: _Optional[_Iterable[int]] = ..., bytes: _Optional[_Iterable[int]] = ..., flow: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ProfilePart(_message.Message):
+    __slots__ = ("events", "lost", "traced", "steps", "last")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    TRACED_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    events: ProfileEvents
+    lost: int
+    traced: int
+    steps: int
+    last: bool
+    def __init__(self, events: _Optional[_Union[ProfileEvents, _Mapping]] = ..., lost: _Optional[int] = ..., traced: _Optional[int] = ..., steps: _Optional[int] = ..., last: bool = ...) -> None: ...

@@ -1,0 +1,233 @@
+"""Have tasks record what their steps do for a while, and bring that to one clock."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from dtfctl.net.address import UNIX
+from dtfctl.net.tls import Identity
+from dtfctl.net.unix import short
+from dtfctl.protocol import profile_pb2
+from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
+from dtfctl.runtime.services.profile_service import NAME
+from dtfctl.runtime.steps.recording import Kind
+
+ANSWER_S = 10.0
+CONNECT_S = 3.0
+LOOK_S = 0.1
+# A task gets so many times the steps that were asked for, when others get fewer.
+_MOST_TIMES = 4
+# Exchanges to find out how far a task's clock is from this one's, before and after.
+_CLOCK_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Target:
+    """A task to be recorded.
+
+    Attributes:
+        name: "worker/0".
+        address: "host:port", or "unix:PATH" of what leads there.
+        server_name: the name its certificate is valid for.
+    """
+
+    name: str
+    address: str
+    server_name: str = ""
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """What happened in a task; times are ns of this process's wall clock. See `recording.Event`."""
+
+    kind: Kind
+    name: str
+    about: str
+    start: int
+    spent: int
+    thread: int
+    step: int
+    bytes: int
+    flow: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.spent
+
+
+@dataclass
+class TaskRecord:
+    """What one task has recorded.
+
+    Attributes:
+        ahead_ns: by how much its clock is ahead of this process's; events' times are without it.
+        error_ns: how wrong that may be.
+        steps: how many parts of steps have ended; traced: of how many the nodes were timed.
+        lost: events there was no room for.
+        problem: why there is nothing of it, or not all.
+    """
+
+    name: str
+    ahead_ns: int = 0
+    error_ns: int = 0
+    steps: int = 0
+    traced: int = 0
+    lost: int = 0
+    problem: str = ""
+    events: list[TaskEvent] = field(default_factory=list)
+
+
+class _Task:
+    """The calls of one task."""
+
+    def __init__(self, target: Target, identity: Identity | None, ways: contextlib.ExitStack) -> None:
+        self.record = TaskRecord(target.name)
+        address = target.address
+        if address.startswith(UNIX):
+            address = UNIX + ways.enter_context(short(Path(address.removeprefix(UNIX))))
+        if identity is None:
+            channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        else:
+            pem = identity.pem()
+            credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
+            name = (("grpc.ssl_target_name_override", target.server_name),) if target.server_name else ()
+            channel = grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
+        ways.callback(channel.close)
+        p = profile_pb2
+        self.start, self.look, self.stop = (
+            self._method(channel, name, p.ProfileState) for name in ("Start", "Look", "Stop")
+        )
+        self.take = self._method(channel, "Take", p.ProfilePart)
+        self._least_ns = 0
+        self.is_running = False
+
+    def _method(self, channel: grpc.Channel, name: str, answer: Any) -> Callable[..., Any]:
+        call = channel.unary_unary(
+            f"/{NAME}/{name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=answer.FromString,
+        )
+
+        def called(request: Any, connects: bool = False) -> Any:
+            """Call; None where that fails, which is noted."""
+            try:
+                return call(request, timeout=CONNECT_S if connects else ANSWER_S, wait_for_ready=connects)
+            except grpc.RpcError as e:
+                late = e.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                problem = "it does not answer" if late else e.details() or e.code().name
+                self.record.problem = self.record.problem or problem
+                self.is_running = False
+                return None
+
+        return called
+
+    def compare_clocks(self) -> None:
+        """Find out how far its clock is ahead, by the shortest of some exchanges: it was read in the middle of one."""
+        record = self.record
+        for _ in range(_CLOCK_ROUNDS):
+            before = time.time_ns()
+            state = self.look(profile_pb2.ProfileQuestion(), connects=not self._least_ns)
+            after = time.time_ns()
+            if state is None:
+                return
+            if not self._least_ns or after - before < self._least_ns:
+                self._least_ns = after - before
+                record.ahead_ns = state.now_ns - (before + after) // 2
+                record.error_ns = (after - before + 1) // 2
+
+
+def capture(
+    targets: Sequence[Target],
+    identity: Identity | None,
+    steps: int,
+    seconds: float,
+    job: str = "",
+    told: Callable[[dict[str, int]], None] = lambda _: None,
+) -> list[TaskRecord]:
+    """Record until each task that runs steps has run so many, one has run far more, or the time is over.
+
+    Args:
+        identity: of a certificate of the cluster; None where tasks serve plaintext.
+        job: only its steps; "": all.
+        told: is told now and then how many parts of steps have ended, by task.
+
+    Returns:
+        What each task has recorded; of one that failed, why.
+    """
+    question = profile_pb2.ProfileQuestion(id=secrets.token_hex(8))
+    with contextlib.ExitStack() as ways:
+        tasks = [_Task(target, identity, ways) for target in targets]
+        for task in tasks:
+            task.compare_clocks()
+        begin = profile_pb2.ProfileStart(id=question.id, seconds=seconds, job=job)
+        for task in tasks:
+            task.is_running = not task.record.problem and task.start(begin) is not None
+        try:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until and any(task.is_running for task in tasks):
+                time.sleep(min(LOOK_S, max(until - time.monotonic(), 0)))
+                counts = dict(_looked(tasks, question))
+                told(counts)
+                busy = [count for count in counts.values() if count]
+                if busy and (min(busy) >= steps or max(busy) >= steps * _MOST_TIMES):
+                    break
+        finally:
+            for task in tasks:
+                if task.is_running:
+                    task.stop(question)
+        for task in tasks:
+            if not task.record.problem:
+                _take(task, question.id)
+                task.compare_clocks()
+                _align(task.record)
+        return [task.record for task in tasks]
+
+
+def _looked(tasks: Sequence[_Task], question: profile_pb2.ProfileQuestion) -> Iterator[tuple[str, int]]:
+    for task in tasks:
+        if task.is_running:
+            state = task.look(question)
+            if state is not None:
+                task.is_running = state.running
+                yield task.record.name, int(state.steps)
+
+
+def _take(task: _Task, id: str) -> None:
+    record = task.record
+    start = 0
+    while True:
+        part = task.take(profile_pb2.ProfileQuestion(id=id, start=start))
+        if part is None:
+            return
+        record.lost, record.traced, record.steps = int(part.lost), int(part.traced), int(part.steps)
+        record.events.extend(unpacked(part.events))
+        start += len(part.events.kind)
+        if part.last:
+            return
+
+
+def unpacked(columns: profile_pb2.ProfileEvents) -> Iterator[TaskEvent]:
+    """Read events from their columns; kinds that are not known are left out.
+
+    Raises:
+        ValueError, IndexError: they make no sense.
+    """
+    known, texts = set(Kind), list(columns.text)
+    places = columns.kind, columns.name, columns.about
+    numbers = columns.start_ns, columns.spent_ns, columns.thread, columns.step, columns.bytes, columns.flow
+    for (kind, name, about), values in zip(zip(*places, strict=True), zip(*numbers, strict=True), strict=True):
+        if kind in known:
+            yield TaskEvent(Kind(kind), texts[name], texts[about], *values)
+
+
+def _align(record: TaskRecord) -> None:
+    record.events = [replace(event, start=event.start - record.ahead_ns) for event in record.events]
+    record.events.sort(key=lambda event: event.start)

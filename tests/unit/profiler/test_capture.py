@@ -1,0 +1,149 @@
+"""What servers record of steps that run over them, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from dtfctl import runtime as tf
+from dtfctl.protocol import profile_pb2
+from dtfctl.runtime.profiler.capture import Target, TaskRecord, capture
+from dtfctl.runtime.services.profile_service import NAME
+from dtfctl.runtime.steps import recording
+from dtfctl.runtime.steps.recording import Kind
+from tests.support.ports import free_ports
+
+SERVE = Path(__file__).parents[2] / "support" / "serve.py"
+PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[dict[str, list[str]]]:
+    ports = free_ports(2)
+    cluster = {"ps": [f"127.0.0.1:{ports[0]}"], "worker": [f"127.0.0.1:{ports[1]}"]}
+    servers = [
+        subprocess.Popen([sys.executable, str(SERVE), str(cluster), job, "0"], stdout=subprocess.PIPE, text=True)
+        for job in cluster
+    ]
+    try:
+        for server in servers:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "serving\n"
+        yield cluster
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+            assert server.stdout is not None
+            server.stdout.close()
+
+
+@pytest.fixture
+def training(addresses: dict[str, list[str]]) -> Iterator[None]:
+    """Steps that read a variable of the ps, multiply in the worker and update the variable, until the test ends."""
+    with tf.Graph().as_default():
+        with tf.device(PS):
+            weights = tf.Variable(np.ones((64, 64), "f4"), name="weights")
+        with tf.device(WORKER):
+            product = tf.matmul(weights, weights, name="product")
+        with tf.device(PS):
+            step = tf.assign(weights, tf.clip_by_value(product, -1.0, 1.0)).op
+        with tf.Session(f"grpc://{addresses['worker'][0]}") as session:
+            session.run(tf.global_variables_initializer())
+            is_over = threading.Event()
+
+            def run() -> None:
+                while not is_over.is_set():
+                    session.run(step)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                yield
+            finally:
+                is_over.set()
+                thread.join()
+
+
+def targets(addresses: dict[str, list[str]]) -> list[Target]:
+    return [Target("ps/0", addresses["ps"][0]), Target("worker/0", addresses["worker"][0])]
+
+
+def flows(record: TaskRecord, kind: Kind) -> set[int]:
+    return {event.flow for event in record.events if event.kind is kind}
+
+
+def test_parts_nodes_and_tensors_are_recorded_on_one_clock(addresses: dict[str, list[str]], training: None) -> None:
+    ps, worker = capture(targets(addresses), None, steps=20, seconds=60)
+    for record in (ps, worker):
+        assert not record.problem and not record.lost
+        assert record.steps >= 20
+        assert sum(event.kind is Kind.PART for event in record.events) == record.steps
+        assert 1 <= record.traced < record.steps
+    assert "MatMul" in {event.about for event in worker.events if event.kind is Kind.NODE}
+    assert "Assign" in {event.about for event in ps.events if event.kind is Kind.NODE}
+    # Steps that ran at the beginning and the end of the record are in one of the tasks only.
+    assert len(flows(ps, Kind.SEND) & flows(worker, Kind.ARRIVAL)) >= 15
+    assert len(flows(worker, Kind.SEND) & flows(ps, Kind.ARRIVAL)) >= 15
+    assert {event.bytes for event in worker.events if event.kind is Kind.ARRIVAL} == {64 * 64 * 4}
+    arrivals = {event.flow: event.start for event in worker.events if event.kind is Kind.ARRIVAL}
+    error = ps.error_ns + worker.error_ns
+    for event in ps.events:
+        if event.kind is Kind.SEND and event.flow in arrivals:
+            assert arrivals[event.flow] >= event.start - error
+
+
+def test_nothing_is_recorded_of_other_jobs(addresses: dict[str, list[str]], training: None) -> None:
+    records = capture(targets(addresses), None, steps=1, seconds=1, job="another-1")
+    assert [record.steps for record in records] == [0, 0]
+    assert {event.kind for record in records for event in record.events} <= {Kind.COLLECTION}
+
+
+def test_a_task_that_is_gone_is_named_and_the_others_are_recorded(
+    addresses: dict[str, list[str]], training: None
+) -> None:
+    (port,) = free_ports(1)
+    worker, gone = capture([targets(addresses)[1], Target("worker/1", f"127.0.0.1:{port}")], None, steps=3, seconds=60)
+    assert worker.steps >= 3
+    assert gone.problem and not gone.events
+
+
+def test_who_comes_second_is_told_to_wait(addresses: dict[str, list[str]]) -> None:
+    with grpc.insecure_channel(addresses["ps"][0]) as channel:
+        start = channel.unary_unary(
+            f"/{NAME}/Start",
+            request_serializer=profile_pb2.ProfileStart.SerializeToString,
+            response_deserializer=profile_pb2.ProfileState.FromString,
+        )
+        start(profile_pb2.ProfileStart(id="first", seconds=30))
+        with pytest.raises(grpc.RpcError) as caught:
+            start(profile_pb2.ProfileStart(id="second", seconds=30))
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION  # type: ignore[attr-defined]
+        stop = channel.unary_unary(
+            f"/{NAME}/Stop",
+            request_serializer=profile_pb2.ProfileQuestion.SerializeToString,
+            response_deserializer=profile_pb2.ProfileState.FromString,
+        )
+        assert not stop(profile_pb2.ProfileQuestion(id="first")).running
+        for wrong in ({"id": "", "seconds": 1}, {"id": "x", "seconds": 0}, {"id": "x" * 99, "seconds": 1}):
+            with pytest.raises(grpc.RpcError) as caught:
+                start(profile_pb2.ProfileStart(**wrong))  # type: ignore[arg-type]
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT  # type: ignore[attr-defined]
+
+
+def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_EVENTS", 3)
+    recorder = recording.Recorder("id", PS)
+    for _ in range(5):
+        recorder.add(Kind.COLLECTION, "generation 0", "", 1, 2)
+    assert (len(recorder.wanted()), recorder.lost) == (3, 2)
+    recorder.end()
+    recorder.add(Kind.COLLECTION, "generation 0", "", 1, 2)
+    assert len(recorder.wanted()) == 3
