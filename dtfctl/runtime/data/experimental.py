@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtfctl.runtime.data.iterator import Iterator
+from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.train.saveables import SaveableObject
+
 AUTOTUNE = -1
 """Number of parallel calls, or a buffer's size, that the runtime chooses."""
 
@@ -100,3 +105,31 @@ def sample_from_datasets(
 def choose_from_datasets(datasets: Sequence[Any], choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
     """Take each next element from the dataset that another one names, as `Dataset.choose_from_datasets` does."""
     return type(datasets[0]).choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
+
+
+def make_saveable_from_iterator(iterator: Iterator, external_state_policy: str | None = None) -> SaveableObject:
+    """Make what a Saver keeps of an iterator: its place. Add it to the collection SAVEABLE_OBJECTS, or to var_list.
+
+    Args:
+        external_state_policy: of datasets whose state is not their own (a stateful function, a generator): "fail" when
+            they are saved, also where it is None; "warn", or "ignore".
+
+    Raises:
+        ValueError: the policy is another one.
+    """
+    policies = {"warn": 0, "ignore": 1, "fail": 2}
+    policy = external_state_policy or "fail"
+    if policy not in policies:
+        raise ValueError(f"external_state_policy {policy!r}: it is one of {sorted(policies)}")
+    return _SaveableIterator(iterator, policies[policy])
+
+
+class _SaveableIterator(SaveableObject):
+    def __init__(self, iterator: Iterator, policy: int) -> None:
+        resource = iterator.resource
+        state = apply_op("SerializeIterator", resource_handle=resource, external_state_policy=policy)
+        super().__init__(resource, [(state, "", f"{resource.name}_STATE")], resource.name)
+
+    def restore(self, restored_tensors: Sequence[Any], restored_shapes: Any) -> Any:
+        with context.get_default_graph().colocate_with(self.op.op):
+            return make_op("DeserializeIterator", resource_handle=self.op, serialized=restored_tensors[0])

@@ -39,6 +39,11 @@ class Iterator:
         return Iterator(resource, None, structure)
 
     @property
+    def resource(self) -> Tensor:
+        """The handle of the iterator on its task."""
+        return self._resource
+
+    @property
     def initializer(self) -> Operation:
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")

@@ -48,7 +48,7 @@ _RENAMED = {
     "control_flow_ops": "programs.counterparts.control_flow_ops",
     "eager.context": "programs.counterparts.eager_context",
     "framework.test_util": "programs.counterparts.test_util",
-    "data.ops.dataset_ops": "programs.counterparts.dataset_ops",
+    "dataset_ops": "programs.counterparts.dataset_ops",
     "device_lib": "programs.counterparts.device_lib",
     "file_io": "programs.counterparts.file_io",
     "framework.config": "programs.counterparts.framework_config",
@@ -64,6 +64,8 @@ _RENAMED = {
     "lookup_ops": "api.lookup",
     "nest": "framework.nest",
     "random_ops": "api.random",
+    "random_access": "programs.counterparts.random_access",
+    "global_shuffle_op": "programs.counterparts.random_access",
     "resource_variable_ops": "programs.counterparts.resource_variable_ops",
     "session": "client.session",
     "sparse_ops": "api.sparse",
@@ -252,6 +254,10 @@ def _internal(words: list[str]) -> list[Any] | None:
             own = _module(f"dtfctl.runtime.{candidate}") or []
             if own:
                 break
+    # `tensorflow.python.saved_model.builder` is `tf.saved_model.builder`.
+    space = _public(".".join(words[1:])) if len(words) > 1 else None
+    if isinstance(space, ModuleType):
+        own = [*own, space]
     # TensorFlow's modules have those that they import, too: `tensorflow.python.ops.rnn.rnn_cell_impl`.
     if len(words) > 1 and not own and not _is_module(words):
         return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.programs.counterparts import random_access
 
 Dataset = tf.data.Dataset
 
@@ -90,6 +92,32 @@ def test_batches_change_their_size() -> None:
     assert elements(batches.rebatch(3)) == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert elements(batches.rebatch([1, 2], drop_remainder=True)) == [[0], [1, 2], [3], [4, 5], [6]]
     assert batches.rebatch(3, drop_remainder=True).output_shapes.as_list() == [3]
+
+
+def test_an_iterators_place_is_in_checkpoints(tmp_path: Path) -> None:
+    iterator = Dataset.range(10).make_initializable_iterator()
+    following = iterator.get_next()
+    tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, tf.data.experimental.make_saveable_from_iterator(iterator))
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        assert [session.run(following) for _ in range(3)] == [0, 1, 2]
+        path = saver.save(session, str(tmp_path / "place"))
+        session.run([following, following])
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        saver.restore(session, path)
+        assert session.run(following) == 3
+    with pytest.raises(ValueError, match="fail"):
+        tf.data.experimental.make_saveable_from_iterator(iterator, "never")
+
+
+def test_elements_have_places() -> None:
+    dataset = Dataset.range(10).map(lambda x: x * 2)
+    shuffled = random_access._global_shuffle(dataset, seed=3)
+    assert sorted(elements(shuffled)) == [2 * i for i in range(10)] != elements(shuffled)
+    with tf.Session() as session:
+        assert session.run(random_access.at(dataset, 7)) == 14
 
 
 def test_rows_of_sparse_tensors_and_what_datasets_say_of_themselves() -> None:
