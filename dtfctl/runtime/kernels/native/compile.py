@@ -1,7 +1,7 @@
 """A process that makes sketches of regions images, for the one that started it (compiler.py).
 
-It reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes. It runs when
-nobody else wants a core, and ends with its standard input or output.
+It reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes. It lets
+others have the cores first, and ends with its standard input or output.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from dtfctl.runtime.kernels.native.kept import Compiled, Phase
 from dtfctl.runtime.kernels.native.lowerable import Lowerable
 from dtfctl.runtime.kernels.native.sketch import Sketch
 
-_LEAST_PRIORITY = 19
+# It gets about a tenth of a core that a step wants too; with the least priority, 19, a host whose cores are all taken
+# would not get its regions for an hour.
+_NICE = 10
 
 
 def compiled(sketch: Sketch) -> Compiled:
@@ -71,7 +73,7 @@ def _step_back() -> None:
     """Let all others have the cores first, whatever the process that started this one may have."""
     try:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, 0, _LEAST_PRIORITY)
+        os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), _NICE))
     except OSError as e:
         logging.getLogger(__name__).info("regions are compiled at the usual priority: %s", e)
 

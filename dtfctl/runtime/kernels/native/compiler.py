@@ -1,4 +1,4 @@
-"""Sketches of regions to functions: compiled by another process, of the least priority, and kept.
+"""Sketches of regions to functions: compiled by another process, of low priority, and kept.
 
 Nobody waits for a region: who plans asks what is there, runs the rest by kernels, and plans again when all that was
 missing has been compiled. It is another process, as writing LLVM's text is Python's work, for which each step would
