@@ -175,6 +175,7 @@ def _raw_terminal(running: Command) -> Iterator[None]:
     before = termios.tcgetattr(0)
     handler = signal.signal(signal.SIGWINCH, resized)
     tty.setraw(0, termios.TCSADRAIN)  # what was typed already is for the command, too
+    resized(signal.SIGWINCH, None)  # it may have changed since it was sent
     try:
         yield
     finally:

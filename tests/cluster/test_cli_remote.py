@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -187,6 +188,10 @@ def read_until(fd: int, condition: Callable[[str], bool], timeout_s: float = 60.
             text += os.read(fd, 65536).decode(errors="replace")
         except BlockingIOError:
             time.sleep(0.02)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            time.sleep(0.02)  # nobody has the terminal open: a process that ends is gone a moment later
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -119,12 +120,19 @@ class Command:
         self.target = target
         self.exit_code: int | None = None
         self._inputs: queue.Queue[ExecInput | None] = queue.Queue(64)
-        self._inputs.put(ExecInput(start))
-        self._talk: Talk[ExecOutput] = connection.channel().talk(controller_calls.EXEC, self._requests())
+        self._resized: TerminalSize | None = None
+        """The newest size that has not been sent."""
+        requests = self._requests(ExecInput(start))
+        self._talk: Talk[ExecOutput] = connection.channel().talk(controller_calls.EXEC, requests)
 
-    def _requests(self) -> Iterator[ExecInput]:
+    def _requests(self, start: ExecInput) -> Iterator[ExecInput]:
+        yield start
         while (item := self._inputs.get()) is not None:
-            yield item
+            size, self._resized = self._resized, None
+            if size is not None:
+                yield ExecInput(size)
+            if not isinstance(item.what, TerminalSize):
+                yield item
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         """Yield the command's output, ("out" or "err", bytes).
@@ -152,7 +160,10 @@ class Command:
         self._inputs.put(ExecInput(EndOfInput()))
 
     def resize(self, rows: int, columns: int) -> None:
-        self._inputs.put(ExecInput(TerminalSize(rows, columns)))
+        """Tell the command of the terminal's new size. Never waits: handlers of signals call it."""
+        self._resized = size = TerminalSize(rows, columns)
+        with contextlib.suppress(queue.Full):  # it goes with what is sent next
+            self._inputs.put_nowait(ExecInput(size))
 
     def close(self) -> None:
         """End it, and all it has started, if it still runs."""
