@@ -54,9 +54,11 @@ Stamps = dict[str, tuple[int, int]]
 def import_runtime() -> OpenBlas | None:
     """Import all that a task imports until it serves; return numpy's BLAS."""
     from dtfctl.runtime.kernels.blas_in_use import open_blas
+    from dtfctl.runtime.kernels.registry import load_family
 
     for module in UNTIL_IT_SERVES:
         importlib.import_module(module)
+    load_family("control")  # Every task's part of a step has sends, receives or no-ops.
     with contextlib.suppress(Exception):  # another grpcio than it is made for: each task finds that out, and says so
         importlib.import_module("dtfctl.runtime.services.call_server")
     return open_blas()
