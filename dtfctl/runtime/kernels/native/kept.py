@@ -15,7 +15,6 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from dtfctl.durable import whole_file
@@ -146,6 +145,9 @@ def _path(folder: Path, digest: str) -> Path:
 @lru_cache(1)
 def _made_by() -> str:
     """Say what else code depends on: who compiles it, by which rules, and for which processor."""
+    # With it come the modules of mail, 20 ms that a program without regions does not need.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         llvm = version("llvmlite")
     except PackageNotFoundError:
