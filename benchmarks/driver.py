@@ -1,7 +1,8 @@
 """The process that runs programs on one runtime: `python -m benchmarks.driver RUNTIME`, in that runtime's environment.
 
 It reads a JSON object a line and answers with one: {"do": "info"}, {"do": "load", "program", "target", "params"},
-{"do": "values"}, {"do": "measure", "seconds", "most", "least"}, {"do": "unload", "target"}. It ends with its standard
+{"do": "values"}, {"do": "measure", "seconds", "most", "least"}, {"do": "unload", "target"}, which
+clears what all programs have left in a target's tasks. It ends with its standard
 input.
 """
 

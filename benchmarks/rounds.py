@@ -112,8 +112,9 @@ class Runner:
         self.steps += got["steps"]
         self.cpu += got["cpu"] + after - before
 
-    def end(self) -> None:
-        self.driver.ask({"do": "unload", "target": self.target})
+    def end(self, clears: bool = True) -> None:
+        """End the program. `clears`: end what is left of all others in the same servers, too."""
+        self.driver.ask({"do": "unload", "target": self.target if clears else ""})
         if self._own_driver is not None:
             self._own_driver.stop()
 

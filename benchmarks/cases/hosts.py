@@ -152,7 +152,7 @@ def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
 PARTS = {"compute": "its computing alone", "transfer": "its transfers alone", "together": "both"}
 
 
-def _parts(bench: Bench, model: str, batch: int, what: str) -> Iterator[Row]:
+def _parts(bench: Bench, name: str, model: str, batch: int, what: str) -> Iterator[Row]:
     """Time a step over the ps and its two parts, all in the same rounds; the limit of the whole is the longer part."""
     sides = [side for kind, side in bench.sides.items() if kind in ("", PLAIN)]
     peer = bench.tensorflow
@@ -160,7 +160,7 @@ def _parts(bench: Bench, model: str, batch: int, what: str) -> Iterator[Row]:
         sides.append(peer)
     cases = {
         part: StepCase(
-            f"hosts-parts-{model}",
+            name,
             f"{what}: {words}",
             "apart",
             {"model": model, "batch": batch, "part": part},
@@ -195,17 +195,21 @@ def _parts(bench: Bench, model: str, batch: int, what: str) -> Iterator[Row]:
                     row.note = peer
                 yield judge(row)
     finally:
+        last = {side: runner for (side, _), runner in runners.items()}.values()
         for runner in runners.values():
-            runner.end()
+            runner.end(clears=runner in last)
 
 
-def _parted(model: str, batch: int, what: str) -> CustomCase:
+def _parted(model: str, batch: int, what: str, link: str = "") -> CustomCase:
+    name = f"hosts-parts-{model}{f'-{link}' if link else ''}"
+    where = f"{what}, {LINKS[link]}" if link else what
     return CustomCase(
-        f"hosts-parts-{model}",
-        f"{what}: what its step is made of, and the step",
-        lambda bench: _parts(bench, model, batch, what),
+        name,
+        f"{where}: what its step is made of, and the step",
+        lambda bench: _parts(bench, name, model, batch, where),
         quick=False,
         most_s=300.0,
+        link=link,
     )
 
 
@@ -233,7 +237,8 @@ CASES = [
 ]
 
 
-PARTED = [_parted("mlp", 256, "MLP 784-2048-10, batch 256"), _parted("transformer", 8, "transformer, batch 8")]
+MODELS = {"mlp": (256, "MLP 784-2048-10, batch 256"), "transformer": (8, "transformer, batch 8")}
+PARTED = [_parted(model, *what) for model, what in MODELS.items()]
 
 
 def over(link: str, cases: Iterable[StepCase]) -> list[StepCase]:
@@ -262,4 +267,9 @@ def beside_others(cases: Iterable[StepCase]) -> list[StepCase]:
 def all_cases() -> list[Case]:
     """Those of the link as it is, beside busy processes, and of the shaped links."""
     as_it_is: list[Case] = [*CASES, *(_gloo(size) for size in (MB, 16 * MB, 100 * MB)), *PARTED, *beside_others(CASES)]
-    return [*as_it_is, *(case for link in LINKS for case in over(link, CASES))]
+    shaped: list[Case] = []
+    for link in LINKS:
+        shaped += over(link, CASES)
+        if link == "1gbit-1ms":
+            shaped += [_parted(model, *what, link) for model, what in MODELS.items()]
+    return [*as_it_is, *shaped]

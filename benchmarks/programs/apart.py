@@ -18,14 +18,14 @@ def build(tf: Any, target: str, model: str, batch: int, part: str) -> Program:
     """Make a part a program.
 
     Args:
-        model: "mlp", or one of the zoo.
+        model: "mlp", "deep", or one of the zoo.
         part: "together", "compute" or "transfer".
     """
 
     def make(tf: Any, batch: int) -> Model:
         # Sessions of one cluster share variables by their names.
         with tf.variable_scope(part):
-            made = (_mlp if model == "mlp" else MODELS[model])(tf, batch)
+            made = (OWN.get(model) or MODELS[model])(tf, batch)
         return _transfers(tf) if part == "transfer" else made
 
     places = WORKER if part == "compute" else tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)
@@ -39,6 +39,18 @@ def _mlp(tf: Any, batch: int) -> Model:
     logits = dense(tf, dense(tf, x, 2048, "hidden", tf.nn.relu), 10, "output")
     loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits))
     return Model(loss, [tf.train.GradientDescentOptimizer(1e-3).minimize(loss)])
+
+
+def _deep(tf: Any, batch: int) -> Model:
+    """Six layers of 1024, gradient descent: each one's parameters could come while those before it compute."""
+    x = tf.constant(randomly("x", batch, 1024))
+    for n in range(6):
+        x = dense(tf, x, 1024, f"layer{n}", tf.nn.relu)
+    loss = tf.reduce_mean(tf.square(x))
+    return Model(loss, [tf.train.GradientDescentOptimizer(1e-3).minimize(loss)])
+
+
+OWN = {"mlp": _mlp, "deep": _deep}
 
 
 def _transfers(tf: Any) -> Model:

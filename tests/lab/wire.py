@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.lab.netns import Lab
 
-MOST_S = 0.1
+MOST_S = 0.5
 _READ = 1 << 17
 _AT_ONCE = 32
 _BUFFER = 1 << 24

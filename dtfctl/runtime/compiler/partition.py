@@ -23,7 +23,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import Arg
-from dtfctl.runtime.framework.structural_ops import SWITCHES
+from dtfctl.runtime.framework.structural_ops import RECVS, SWITCHES
 from dtfctl.runtime.kernels.registry import find_kernel
 
 # Between the ranks of two nodes there is room for what a split puts between them.
@@ -87,6 +87,10 @@ class _Splitter:
         # The same by device.
         self.here: dict[str, NodeGraph] = {}
         self.pairs: dict[tuple[Node, int, str, bool], Node] = {}
+        # What comes from elsewhere outside of loops, and the rank of who needs it first.
+        self.needed: dict[Node, int] = {}
+        # By device: those of its sends that can begin at once, with the node that stands for each at the other end.
+        self.at_once: dict[str, list[tuple[Node, Node]]] = {}
         self.shared: dict[tuple[str, str], dict[str, graph_pb2.AttrValue]] = {}
         self.edges = 0
 
@@ -105,6 +109,8 @@ class _Splitter:
                     self._connect(node)
                 else:
                     self.edges += len(node.inputs) + len(node.control_inputs)
+        self._rank_receives()
+        self._rank_sends()
         for part in self.parts.values():
             # Inputs first, loops aside, where what was added came last: whoever reads or orders them needs one pass.
             part.nodes = {node.name: node for node in sorted(part, key=_RANK)}
@@ -152,6 +158,7 @@ class _Splitter:
             inputs.append(Edge(recv, 0))
             if not edge.dtype.is_ref:
                 early.append(recv)
+                self._note_need(recv, node, guard)
         for source in node.control_inputs:
             if source is guard:
                 continue
@@ -165,6 +172,7 @@ class _Splitter:
                     known = self.pairs[key] = self._transfer(node, source, CONTROL, False, guard)
                     received = True
                 before = known
+                self._note_need(known, node, guard)
             controls.append(before)
             early.append(before)
         for recv in late:
@@ -175,6 +183,28 @@ class _Splitter:
             # It is a receive itself, or has inputs that are still to be split by device.
             controls.append(guard)
         node.inputs, node.control_inputs = inputs, controls
+
+    def _note_need(self, received: Node, node: Node, guard: Node | None) -> None:
+        if guard is None:
+            self.needed[received] = min(self.needed.get(received, node.rank), node.rank)
+
+    def _rank_receives(self) -> None:
+        """Let what is received be waited for when it is needed: what comes before in an order by ranks, computing above
+        all, runs while it is on its way."""
+        for received, rank in self.needed.items():
+            received.rank = rank - 1
+            if received.op not in RECVS:
+                received.inputs[0].node.rank = rank - 2
+
+    def _rank_sends(self) -> None:
+        """Let what can be sent at once, parameters above all, go in the order in which it is needed."""
+        for device, sends in self.at_once.items():
+            nodes = self._part(device).nodes
+            rank = max(send.rank for send, _ in sends)
+            for send, _ in sorted(sends, key=lambda pair: self.needed.get(pair[1], pair[1].rank)):
+                send.rank = rank
+                # Among equals the order of the part counts.
+                nodes[send.name] = nodes.pop(send.name)
 
     def _transfer(self, node: Node, source: Node, slot: int, host: bool, guard: Node | None) -> Node:
         """Make a send and a receive of an output of `source`, or of its completion;
@@ -224,7 +254,7 @@ class _Splitter:
         type_value = graph_pb2.AttrValue(type=dtype.as_datatype_enum)  # type: ignore[arg-type]
         send_op = "_HostSend" if slot != CONTROL and _is_host_output(source, slot) else "_Send"
         name = self.namer(source.name)
-        sender.add(
+        send = sender.add(
             make_node(name, send_op, {**attrs, "T": type_value}, [sent], device=source.device, rank=rank + _SEND)
         )
         if guard is not None:
@@ -232,26 +262,28 @@ class _Splitter:
         recv_op = "_HostRecv" if host else "_Recv"
         attrs["tensor_type"] = type_value
         name = self.namer(source.name)
-        recv = receiver.add(make_node(name, recv_op, attrs, device=device, rank=rank + _RECV))
+        received = recv = receiver.add(make_node(name, recv_op, attrs, device=device, rank=rank + _RECV))
         if guard is not None:
             recv.control_inputs.append(guard)
         if short:
-            return receiver.add(self._cast(source, Edge(recv, 0), dtypes.float32, device, rank + _IDENTITY))
-        if codec:
+            received = self._cast(source, Edge(recv, 0), dtypes.float32, device, rank + _IDENTITY)
+        elif codec:
             name = self.namer(source.name)
-            decoding = make_node(name, "DecodeTensor", named, [Edge(recv, 0)], device=device, rank=rank + _IDENTITY)
-            return receiver.add(decoding)
-        if slot != CONTROL:
-            return recv
-        identity = make_node(
-            self.namer(source.name),
-            "Identity",
-            {"T": type_value},
-            [Edge(recv, 0)],
-            device=node.device,
-            rank=rank + _IDENTITY,
-        )
-        return receiver.add(identity)
+            received = make_node(name, "DecodeTensor", named, [Edge(recv, 0)], device=device, rank=rank + _IDENTITY)
+        elif slot == CONTROL:
+            received = make_node(
+                self.namer(source.name),
+                "Identity",
+                {"T": type_value},
+                [Edge(recv, 0)],
+                device=node.device,
+                rank=rank + _IDENTITY,
+            )
+        if received is not recv:
+            receiver.add(received)
+        if guard is None and slot != CONTROL and _is_at_once(source):
+            self.at_once.setdefault(source.device, []).append((send, received))
+        return received
 
     def _is_compressed(self, source: Node, node: Node) -> bool:
         """Tell whether what goes from `source` to `node` is made smaller on its way."""
@@ -281,6 +313,15 @@ class _Splitter:
                 "client_terminated": _NOT_THE_CLIENT,
             }
         return known
+
+
+def _is_at_once(node: Node, depth: int = 3) -> bool:
+    """Tell whether a node needs nothing but variables and constants, and a step or two from them."""
+    if not node.inputs and not node.control_inputs:
+        return True
+    return depth > 0 and all(
+        _is_at_once(source, depth - 1) for source in (*(e.node for e in node.inputs), *node.control_inputs)
+    )
 
 
 def _is_crossed(node: Node) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from dtfctl.runtime.compiler.compile import CompileOptions
 from dtfctl.runtime.compiler.order import assign_ranks, find_frames, topological_order
 from dtfctl.runtime.compiler.partition import split_by_task
+from dtfctl.runtime.executor.schedule import sequential_order
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from tests.unit.compiler.harness import PS, TWO_TASKS, WORKER, Cluster, device_set
@@ -64,6 +65,30 @@ def test_sends_to_other_devices_start_before_local_work() -> None:
     for node in graph:
         node.device = "/job:ps" if node.name == "there" else "/job:worker"
     assert [n.name for n in assign_ranks(graph)] == ["x", "sent", "local", "there"]
+
+
+def test_parameters_are_sent_and_waited_for_in_the_order_in_which_they_are_needed() -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    for n in (2, 0, 1):
+        g.add(f"v{n}", "VariableV2", shape=[], dtype="float32")
+        g.add(f"r{n}", "Identity", f"v{n}", T="float32")
+    g.add("y0", "Mul", "x", "r0", T="float32")
+    g.add("y1", "Mul", "y0", "r1", T="float32")
+    g.add("y2", "Mul", "y1", "r2", T="float32")
+    graph = NodeGraph.from_graph_def(g.proto)
+    for node in graph:
+        node.device = PS if node.name[0] in "vr" else WORKER
+    parts = split_by_task(graph, {PS: 1, WORKER: 2})
+    (ps,), (worker,) = ([p for p in parts.values() if any(n.device == place for n in p)] for place in (PS, WORKER))
+    orders = {
+        where: sequential_order(part, lambda node: False).order for where, part in (("ps", ps), ("worker", worker))
+    }
+    sent = [node.text_attr("_src") for node in orders["ps"] if node.op == "_Send"]
+    assert sent == ["r0", "r1", "r2"]
+    # Each is waited for when all is done that can be done without.
+    steps = [node.text_attr("_src") if node.op == "_Recv" else node.name for node in orders["worker"]]
+    assert steps == ["x", "r0", "y0", "r1", "y1", "r2", "y2"]
 
 
 def test_a_loop_over_devices_needs_a_condition() -> None:
