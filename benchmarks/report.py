@@ -33,7 +33,10 @@ def _timed(timing: Timing | None, unit: str) -> tuple[str, str]:
 
 
 def _ratio(ratio: Ratio | None) -> str:
-    return "" if ratio is None else f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f})"
+    if ratio is None:
+        return ""
+    by_mean = "" if ratio.by_mean is None else f", mean {ratio.by_mean:.2f}x"
+    return f"{ratio.median:.2f}x ({ratio.low:.2f}-{ratio.high:.2f}){by_mean}"
 
 
 def _goal(row: Row) -> str:

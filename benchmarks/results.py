@@ -21,6 +21,7 @@ class Timing:
         median, p99, best: of all.
         steps: how many were timed.
         cpu: CPU seconds a step, over all processes of the side; None where it was not taken.
+        mean: of all, which says how many steps there are in a second; None where it was not taken.
     """
 
     median: float
@@ -29,15 +30,22 @@ class Timing:
     steps: int
     rounds: list[float] = field(default_factory=list)
     cpu: float | None = None
+    mean: float | None = None
 
 
 @dataclass
 class Ratio:
-    """How many times as fast as the peer: median over the rounds, and the lowest and highest round."""
+    """How many times as fast as the peer: median over the rounds, and the lowest and highest round.
+
+    Attributes:
+        by_mean: the same by the means of all steps: beside other work steps come in bursts with long waits between,
+            which a median does not see.
+    """
 
     median: float
     low: float
     high: float
+    by_mean: float | None = None
 
 
 @dataclass
@@ -81,13 +89,15 @@ def timing(rounds: Sequence[Sequence[float]], steps: int = 0, cpu: float | None 
     every = sorted(t for r in rounds for t in r)
     p99 = every[min(math.ceil(len(every) * 0.99), len(every)) - 1]
     medians = [statistics.median(r) for r in rounds]
-    return Timing(statistics.median(medians), p99, every[0], steps or len(every), medians, cpu)
+    mean = statistics.fmean(every)
+    return Timing(statistics.median(medians), p99, every[0], steps or len(every), medians, cpu, mean)
 
 
 def ratio(ours: Timing, peer: Timing) -> Ratio:
     """Round against the round beside it."""
     each = [p / o for o, p in zip(ours.rounds, peer.rounds)]
-    return Ratio(statistics.median(each), min(each), max(each))
+    by_mean = peer.mean / ours.mean if peer.mean and ours.mean else None
+    return Ratio(statistics.median(each), min(each), max(each), by_mean)
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
