@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import tempfile
@@ -15,6 +16,7 @@ from dtfctl.runtime.estimator.export.outputs import signatures
 from dtfctl.runtime.estimator.functions import arguments, call_input_fn
 from dtfctl.runtime.estimator.modes import ModeKeys, TaskType
 from dtfctl.runtime.estimator.predictions import chosen, examples
+from dtfctl.runtime.estimator.replicas import losses_divided, replicated
 from dtfctl.runtime.estimator.run_config import RunConfig
 from dtfctl.runtime.estimator.spec import EstimatorSpec
 from dtfctl.runtime.estimator.warm import WarmStartSettings, warm_start_settings
@@ -338,10 +340,24 @@ class Estimator:
 
     def _train(self, input_fn: Callable[..., Any], hooks: list[Any], listeners: list[Any]) -> Any:
         config = self._config
-        with tf.Graph().as_default() as graph, graph.device(config.device_fn or _placement(config)):
+        with tf.Graph().as_default() as graph, contextlib.ExitStack() as placed:
+            if config.train_distribute is None:
+                placed.enter_context(graph.device(config.device_fn or _placement(config)))
+            else:
+                placed.enter_context(config.train_distribute.scope())
+                placed.enter_context(losses_divided(config.train_distribute))
             step = self._begin_graph()
-            features, labels, input_hooks = self._input(input_fn, ModeKeys.TRAIN)
-            spec = self._call_model_fn(features, labels, ModeKeys.TRAIN, self.config)
+            if config.train_distribute is None:
+                features, labels, input_hooks = self._input(input_fn, ModeKeys.TRAIN)
+                spec = self._call_model_fn(features, labels, ModeKeys.TRAIN, self.config)
+            else:
+                offered = {"mode": ModeKeys.TRAIN, "params": self.params, "config": self.config}
+                spec, input_hooks = replicated(
+                    config.train_distribute,
+                    input_fn,
+                    offered,
+                    lambda features, labels: self._call_model_fn(features, labels, ModeKeys.TRAIN, self.config),
+                )
             if self._warm_start is not None:
                 self._warm_start.apply()
             if not any(t.op.name == "loss" for t in tf.get_collection(tf.GraphKeys.SUMMARIES)):

@@ -23,7 +23,7 @@ def call_input_fn(input_fn: Callable[..., Any], offered: Mapping[str, Any]) -> t
         hooks = []
         if isinstance(given, tf.data.Dataset):
             iterator = tf.data.make_initializable_iterator(given)
-            hooks.append(_IteratorHook(iterator.initializer))
+            hooks.append(IteratorHook(iterator.initializer))
             given = iterator.get_next()
     if not isinstance(given, (list, tuple)):
         return given, None, hooks
@@ -32,7 +32,7 @@ def call_input_fn(input_fn: Callable[..., Any], offered: Mapping[str, Any]) -> t
     return given[0], given[1], hooks
 
 
-class _IteratorHook(SessionRunHook):
+class IteratorHook(SessionRunHook):
     """Starts an iterator in each new session."""
 
     def __init__(self, initializer: Any) -> None:

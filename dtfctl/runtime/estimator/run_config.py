@@ -9,6 +9,7 @@ from typing import Any
 
 from dtfctl.runtime import api as tf
 from dtfctl.runtime.estimator.modes import TaskType
+from dtfctl.runtime.estimator.replicas import check_strategy
 from dtfctl.runtime.train.checkpoint_defaults import how_many, how_often
 
 _UNSET: Any = object()
@@ -43,7 +44,9 @@ class RunConfig:
         session_config: of all sessions.
         keep_checkpoint_max: how many checkpoints are kept; None keeps all. When it is not given, what
             `checkpoints` of the cluster file says in a job, else 5.
-        train_distribute, eval_distribute, experimental_distribute: must be None: replicas are tasks here.
+        train_distribute: a `tf.distribute.Strategy` to train by; each replica gets batches of its own.
+        eval_distribute: must be None.
+        experimental_distribute: an object with these two as attributes.
 
     Raises:
         ValueError: a value is out of range, two contradict each other, or TF_CONFIG does.
@@ -83,10 +86,10 @@ class RunConfig:
         experimental_max_worker_delay_secs: float | None = None,
         session_creation_timeout_secs: float = 7200,
     ) -> None:
-        if train_distribute or eval_distribute or experimental_distribute:
-            raise ValueError(
-                "distribution strategies are not there: use the tasks of TF_CONFIG, and train_and_evaluate"
-            )
+        if experimental_distribute is not None:
+            train_distribute = train_distribute or getattr(experimental_distribute, "train_distribute", None)
+            eval_distribute = eval_distribute or getattr(experimental_distribute, "eval_distribute", None)
+        check_strategy(train_distribute, eval_distribute)
         if save_checkpoints_steps is _UNSET and save_checkpoints_secs is _UNSET:
             save_checkpoints_steps, save_checkpoints_secs = how_often()
         if keep_checkpoint_max is _UNSET:
@@ -100,7 +103,8 @@ class RunConfig:
         for key in _GIVEN:
             setattr(self, key, given[key])
         self.model_dir = _model_dir(said, None if model_dir is None else os.fspath(model_dir))
-        self.train_distribute = self.eval_distribute = self.experimental_distribute = None
+        self.train_distribute = train_distribute
+        self.eval_distribute = self.experimental_distribute = None
         self._check()
         self._read_task(said)
 

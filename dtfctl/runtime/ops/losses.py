@@ -49,6 +49,10 @@ def _float(value: Any) -> Tensor:
     return tensor if tensor.dtype.base_dtype.is_floating else apply_op("Cast", x=tensor, DstT=dtypes.float32)
 
 
+LAST_REDUCTION = ("__last_loss_reduction",)
+"""The collection of the reduction of the loss that was made last."""
+
+
 def compute_weighted_loss(
     losses: Any,
     weights: Any = 1.0,
@@ -76,6 +80,7 @@ def compute_weighted_loss(
             loss = cast_to(loss, original.base_dtype)
         if loss_collection is not None:
             context.get_default_graph().add_to_collection(loss_collection, loss)
+        context.get_default_graph().get_collection_ref(LAST_REDUCTION)[:] = [reduction]
         return loss
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.ops.losses import LAST_REDUCTION, Reduction
 from dtfctl.runtime.strategies import contexts
 from dtfctl.runtime.strategies.reduce_op import ReduceOp
 
 
 def get_loss_reduction() -> ReduceOp:
-    """Return what becomes of replicas' losses: SUM, but MEAN within an Estimator, which divides them."""
-    if contexts.has_strategy() and getattr(contexts.get_strategy(), "_scale_loss_for_estimator", False):
-        return ReduceOp.MEAN
-    return ReduceOp.SUM
+    """Return what becomes of replicas' losses: SUM, but MEAN within an Estimator unless its loss is a sum itself."""
+    if not contexts.has_strategy() or not getattr(contexts.get_strategy(), "_scale_loss_for_estimator", False):
+        return ReduceOp.SUM
+    last = context.get_default_graph().get_collection(LAST_REDUCTION)
+    sums = last and last[-1] in (Reduction.SUM, Reduction.NONE)
+    return ReduceOp.SUM if sums else ReduceOp.MEAN
 
 
 def loss_of_replica(loss: Any) -> Any:

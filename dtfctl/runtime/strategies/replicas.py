@@ -7,17 +7,21 @@ all wait at a merge, it is made once, across replicas, and each goes on with its
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.graph_stack import graph_stack, push_graph
 from dtfctl.runtime.ops import variable_scope
 from dtfctl.runtime.strategies import contexts
 from dtfctl.runtime.strategies.contexts import Mode
 from dtfctl.runtime.strategies.shared_variables import shared_creator
 from dtfctl.runtime.strategies.values import regroup, select_replica
+
+_OF_ANOTHER = re.compile(r"(^|/)replica_[1-9]\d*/")
 
 
 class _Stopped(BaseException):
@@ -149,9 +153,17 @@ def call_for_each_replica(
     finally:
         for replica in replicas:
             replica.end()
+    _keep_summaries_of_first(context.get_default_graph())
     # Scopes that were opened by their default names are counted on.
     variable_scope.take_scopes((variable_scope.get_variable_scope(), replicas[0].variables[1]))
     return regroup([r.result for r in replicas])
+
+
+def _keep_summaries_of_first(graph: Any) -> None:
+    """Take out of the collection what other replicas have summarized: they say the same under other names."""
+    if GraphKeys.SUMMARIES in graph.get_all_collection_keys():
+        found = graph.get_collection_ref(GraphKeys.SUMMARIES)
+        found[:] = [summary for summary in found if not _OF_ANOTHER.search(summary.op.name)]
 
 
 def _bound(function: Callable[..., Any], args: Any, kwargs: Any) -> Callable[[], Any]:

@@ -294,6 +294,12 @@ def test_a_strategy_is_set_for_the_whole_program() -> None:
         assert not tf.distribute.has_strategy() and not hasattr(tf.Variable(1.0), "values")
 
 
+def test_the_first_replica_alone_summarizes() -> None:
+    with tf.Graph().as_default(), mirrored(2).scope():
+        tf.distribute.get_strategy().run(lambda: tf.summary.scalar("loss", tf.constant(1.0)))
+        assert [s.op.name for s in tf.get_collection(tf.GraphKeys.SUMMARIES)] == ["loss"]
+
+
 def test_devices_are_checked() -> None:
     with pytest.raises(ValueError, match="No duplicates allowed"):
         tf.distribute.MirroredStrategy(["/cpu:0", "/device:CPU:0"])
