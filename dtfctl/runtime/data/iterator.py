@@ -43,6 +43,9 @@ class Iterator:
         """The handle of the iterator on its task."""
         return self._resource
 
+    # As TensorFlow's own modules, and some programs, know it.
+    _iterator_resource = resource
+
     @property
     def initializer(self) -> Operation:
         if self._initializer is None:

@@ -45,17 +45,21 @@ class Selecting(AnyDataset):
         return self._derived("IgnoreErrorsDataset", name=name, log_warning=log_warning)
 
     @classmethod
-    def random(cls, seed: int | None = None, name: str | None = None) -> Self:
-        """Make a dataset without end of random numbers, int64 and not negative."""
-        first, second = get_seed(seed)
-        variant = apply_op(
-            "RandomDataset",
-            name,
-            seed=convert_to_tensor(first or 0, dtypes.int64),
-            seed2=convert_to_tensor(second or 0, dtypes.int64),
-            **_SCALARS.attrs,
-        )
-        return cls(variant, _SCALARS)
+    def random(
+        cls, seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None
+    ) -> Self:
+        """Make a dataset without end of random numbers, int64 and not negative.
+
+        Args:
+            rerandomize_each_iteration: draw other numbers in each pass.
+        """
+        seeds = [convert_to_tensor(part or 0, dtypes.int64) for part in get_seed(seed)]
+        given: dict[str, Any] = {"seed": seeds[0], "seed2": seeds[1], **_SCALARS.attrs}
+        if rerandomize_each_iteration is None:
+            return cls(apply_op("RandomDataset", name, **given), _SCALARS)
+        given["seed_generator"] = apply_op("DummySeedGenerator")
+        again = rerandomize_each_iteration
+        return cls(apply_op("RandomDatasetV2", name, rerandomize_each_iteration=again, **given), _SCALARS)
 
     @staticmethod
     def choose_from_datasets(

@@ -51,6 +51,8 @@ _RENAMED = {
     "dataset_ops": "programs.counterparts.dataset_ops",
     "device_lib": "programs.counterparts.device_lib",
     "file_io": "programs.counterparts.file_io",
+    "framework.ops": "programs.counterparts.graph_ops",
+    "random_seed": "programs.counterparts.random_seed",
     "framework.config": "programs.counterparts.framework_config",
     "gradient_checker": "testing.gradient_checker",
     "gradient_checker_v2": "programs.counterparts.gradient_checker_v2",

@@ -17,7 +17,7 @@ from tensorflow.python import tf2
 from tensorflow.python.client import device_lib
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
-from tensorflow.python.framework import config, constant_op, test_util
+from tensorflow.python.framework import config, constant_op, ops, random_seed, test_util
 from tensorflow.python.lib.io import file_io
 from tensorflow.python.ops import array_ops, gradient_checker, gradient_checker_v2, math_ops, resource_variable_ops
 from tensorflow.python.ops import stateless_random_ops, variable_v1
@@ -115,6 +115,9 @@ class GradientsTest(test.TestCase):
         self.assertEqual(["CPU"], [d.device_type for d in device_lib.list_local_devices() if d.device_type == "CPU"])
         self.assertFalse(config.tensor_float_32_execution_enabled())
         config.enable_op_determinism()
+        self.assertEqual((random_seed.DEFAULT_GRAPH_SEED, 5), random_seed.get_seed(5))
+        self.assertFalse(ops.inside_function())
+        tf.data.Dataset.range(1).map(lambda x: self.assertTrue(ops.inside_function()) or x)
         dataset = dataset_ops.Dataset.range(3)
         self.assertEqual("int64", dataset_ops.get_legacy_output_types(dataset).name)
         self.assertIs(tf.reduce_sum, math_ops.reduce_sum_v1)

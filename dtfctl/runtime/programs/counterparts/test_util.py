@@ -337,6 +337,16 @@ def assert_meta_graph_protos_equal(
     tester.assertEqual(rest_a, rest_b)
 
 
+def set_producer_version(graph: Graph, producer_version: int) -> None:
+    """Do nothing where the version is that of the ops here, which are those of one version.
+
+    Raises:
+        NotImplementedError: it is another one.
+    """
+    if producer_version != graph.as_graph_def().versions.producer:
+        raise NotImplementedError(f"ops of version {producer_version}: only those of this version are there")
+
+
 def get_node_def_from_graph(node_name: str, graph_def: graph_pb2.GraphDef) -> graph_pb2.NodeDef | None:
     """Return the node of a name; None where there is none."""
     return next((node for node in graph_def.node if node.name == node_name), None)

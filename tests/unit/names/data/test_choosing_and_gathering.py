@@ -66,6 +66,14 @@ def test_samples_come_as_often_as_their_weights_say(as_dataset: bool) -> None:
         Dataset.sample_from_datasets(parts, [0.5, 0.5])
 
 
+def test_random_numbers_are_the_same_in_each_pass_or_not() -> None:
+    once = Dataset.random(4).take(3)
+    assert elements(once) == elements(once)
+    assert elements(Dataset.random(4, rerandomize_each_iteration=False).take(2).repeat(2))[:2] == elements(once)[:2]
+    anew = elements(Dataset.random(4, rerandomize_each_iteration=True).take(2).repeat(2))
+    assert anew[:2] != anew[2:]
+
+
 def test_elements_are_gathered_by_key() -> None:
     windows = Dataset.range(7).group_by_window(lambda x: x % 2, lambda key, window: window.batch(2), window_size=2)
     assert elements(windows) == [[0, 2], [1, 3], [4, 6], [5]]
