@@ -62,12 +62,17 @@ class Structure:
         return {"output_types": list(self.types), "output_shapes": list(self.shapes)}
 
 
+_GROUPS = ("autotune", "threading", "experimental_threading", "experimental_optimization", "experimental_distribute")
+
+
 class Options:
-    """Settings of a dataset, by any name; what they ask for is decided at run time here."""
+    """Settings of a dataset, by any name, None until they are set; what they ask for is decided at run time here."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name not in _GROUPS:
+            return None
         group = Options()
         setattr(self, name, group)
         return group

@@ -55,6 +55,11 @@ class Dimension:
 
     __index__ = __int__
 
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Do nothing where both can be the same number; ValueError else."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {other} are not compatible")
+
     def is_compatible_with(self, other: Any) -> bool:
         other = Dimension(other)
         return self._value is None or other._value is None or self._value == other._value

@@ -71,6 +71,7 @@ _RENAMED = {
     "resource_variable_ops": "programs.counterparts.resource_variable_ops",
     "session": "client.session",
     "sparse_ops": "api.sparse",
+    "sparse_tensor": "programs.counterparts.sparse_tensor",
     "string_ops": "api.strings",
     "summary": "api.summary",
     "tensor_util": "framework.tensor_util",

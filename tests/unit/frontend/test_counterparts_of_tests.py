@@ -17,7 +17,7 @@ from tensorflow.python import tf2
 from tensorflow.python.client import device_lib
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
-from tensorflow.python.framework import config, constant_op, ops, random_seed, test_util
+from tensorflow.python.framework import config, constant_op, ops, random_seed, sparse_tensor, test_util
 from tensorflow.python.lib.io import file_io
 from tensorflow.python.ops import array_ops, gradient_checker, gradient_checker_v2, math_ops, resource_variable_ops
 from tensorflow.python.ops import stateless_random_ops, variable_v1
@@ -117,6 +117,7 @@ class GradientsTest(test.TestCase):
         config.enable_op_determinism()
         self.assertEqual((random_seed.DEFAULT_GRAPH_SEED, 5), random_seed.get_seed(5))
         self.assertFalse(ops.inside_function())
+        self.assertTrue(sparse_tensor.is_sparse(tf.SparseTensor([[0]], [1], [2])))
         tf.data.Dataset.range(1).map(lambda x: self.assertTrue(ops.inside_function()) or x)
         dataset = dataset_ops.Dataset.range(3)
         self.assertEqual("int64", dataset_ops.get_legacy_output_types(dataset).name)

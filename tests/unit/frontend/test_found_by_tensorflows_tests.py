@@ -28,6 +28,9 @@ def test_errors_are_made_as_in_tensorflow() -> None:
 
 def test_arrays_are_shapes() -> None:
     assert tf.placeholder(tf.float32, np.array([2, 3])).shape.as_list() == [2, 3]
+    tf.Dimension(2).assert_is_compatible_with(None)
+    with pytest.raises(ValueError, match="not compatible"):
+        tf.Dimension(2).assert_is_compatible_with(3)
     assert tf.TensorShape(np.int64(4)).as_list() == [4]
 
 

@@ -137,4 +137,9 @@ def test_rows_of_sparse_tensors_and_what_datasets_say_of_themselves() -> None:
     with tf.Session() as session:
         assert session.run([Dataset.range(3).cardinality(), rows.repeat().cardinality()])[0] == 3
     options = tf.data.Options()
+    options.experimental_threading.private_threadpool_size = 2
+    assert (options.experimental_threading.private_threadpool_size, options.experimental_external_state_policy) == (
+        2,
+        None,
+    )
     assert rows.with_options(options).repeat().options() is options
