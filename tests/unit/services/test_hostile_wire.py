@@ -124,7 +124,8 @@ def test_feeds_that_claim_more_than_they_hold(channel: grpc.Channel) -> None:
 
 def test_methods_that_do_not_exist(channel: grpc.Channel) -> None:
     assert call(channel, MASTER + "Nope", b"") is grpc.StatusCode.UNIMPLEMENTED
-    assert call(channel, "/tensorflow.WorkerService/GetStatus", b"") is grpc.StatusCode.UNIMPLEMENTED
+    assert call(channel, "/tensorflow.WorkerService/Nope", b"") is grpc.StatusCode.UNIMPLEMENTED
+    assert call(channel, "/tensorflow.NopeService/GetStatus", b"") is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_unknown_fields_are_ignored(channel: grpc.Channel) -> None:

@@ -179,6 +179,7 @@ define.op(
     "FractionalMaxPoolGrad(orig_input: T, orig_output: T, out_backprop: T, row_pooling_sequence: int64, "
     "col_pooling_sequence: int64) -> (output: T); overlapping: bool = false; T: type in {float, double, "
     "int32, int64}",
+    shape="unchanged",
     gradient="none",
 )
 define.op(

@@ -228,11 +228,6 @@ def _block_lstm(op: Operation) -> list[Any]:
     return [x[:2].concatenate(cs[1:])] * 7
 
 
-@register_shape("FractionalMaxPoolGrad")
-def _fractional_max_pool_grad(op: Operation) -> Any:
-    return [op.inputs[0].shape]
-
-
 @register_shape("FractionalAvgPoolGrad")
 def _fractional_avg_pool_grad(op: Operation) -> Any:
     return [constant_value_as_shape(op.inputs[0])]
