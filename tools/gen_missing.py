@@ -20,12 +20,16 @@ OLDER = ("contrib", "estimator", "examples")
 """What TensorFlow 1 had and 2.21 has not."""
 
 
+MISSING = object()
+
+
 def is_here(name: str) -> bool:
     """Whether `tf.NAME` is there."""
     found: Any = tf
     for word in name.split("."):
-        found = getattr(found, word, None)
-        if found is None:
+        # `tf.newaxis` is None and there.
+        found = getattr(found, word, MISSING)
+        if found is MISSING:
             return False
     return True
 

@@ -6,9 +6,11 @@ import importlib
 from typing import Any
 
 __all__ = [
+    "cluster_resolver",
     "crf",
     "data",
     "distributions",
+    "eager",
     "feature_column",
     "framework",
     "layers",
@@ -18,8 +20,10 @@ __all__ = [
     "losses",
     "metrics",
     "opt",
+    "predictor",
     "rnn",
     "seq2seq",
+    "signal",
     "slim",
     "staging",
     "tpu",

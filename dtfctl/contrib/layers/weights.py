@@ -36,8 +36,8 @@ def l2_regularizer(scale: float, scope: str | None = None) -> Regularizer:
     """`scale` times half the sum of squares."""
 
     def charge(weights: Any) -> Any:
-        with name_scope(scope, "l2_regularizer"):
-            return math_ops.multiply(scale, nn_ops.l2_loss(convert_to_tensor(weights)))
+        with name_scope(scope, "l2_regularizer") as name:
+            return math_ops.multiply(scale, nn_ops.l2_loss(convert_to_tensor(weights)), name=name)
 
     return charge
 
@@ -46,8 +46,9 @@ def l1_regularizer(scale: float, scope: str | None = None) -> Regularizer:
     """`scale` times the sum of magnitudes."""
 
     def charge(weights: Any) -> Any:
-        with name_scope(scope, "l1_regularizer"):
-            return math_ops.multiply(scale, math_ops.reduce_sum(math_ops.abs(convert_to_tensor(weights))))
+        with name_scope(scope, "l1_regularizer") as name:
+            size = math_ops.reduce_sum(math_ops.abs(convert_to_tensor(weights)))
+            return math_ops.multiply(scale, size, name=name)
 
     return charge
 

@@ -76,6 +76,7 @@ from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.api._shared.strings import *
 from dtfctl.runtime.api._shared.summaries import *
 from dtfctl.runtime.api._shared.tables import *
+from dtfctl.runtime.client import config
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.interactive import InteractiveSession
@@ -389,3 +390,5 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = version.GRAPH_DEF_VERSION_MIN_PRODUCER
 for _path, _module in {**vars()}.items():
     if isinstance(_module, ModuleType) and _module.__name__.startswith("dtfctl.runtime.") and _path[0] != "_":
         missing.say_what_is_missing(_module, _path)
+for _module, _below in ((config, "experimental"), (config, "threading"), (data, "experimental")):
+    missing.say_what_is_missing(getattr(_module, _below), f"{_module.__name__.rpartition('.')[2]}.{_below}")

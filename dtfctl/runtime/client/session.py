@@ -17,6 +17,7 @@ from dtfctl import guard
 from dtfctl.protocol import config_pb2, graph_pb2
 from dtfctl.runtime.client.backend import Backend, graph_key_alone
 from dtfctl.runtime.client.default_session import default_session
+from dtfctl.runtime.client.device_settings import SETTINGS
 from dtfctl.runtime.client.direct_call import DirectCall, call_key
 from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
 from dtfctl.runtime.client.fetches import FetchPlan
@@ -78,7 +79,7 @@ class BaseSession:
             raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         self._graph: Graph = graph if graph is not None else context.get_default_graph()
         self._target = target or ""
-        self._config = MIXED.configured(config if config is not None else config_pb2.ConfigProto())
+        self._config = MIXED.configured(config if config is not None else SETTINGS.config())
         self._backend: Backend = open_backend(self._target, self._config)
         self._lock = threading.RLock()
         self._created = False

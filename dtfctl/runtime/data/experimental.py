@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.iterator import Iterator
-from dtfctl.runtime.framework import context
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
+from dtfctl.runtime.ops import math_ops
 from dtfctl.runtime.train.saveables import SaveableObject
 
 AUTOTUNE = -1
@@ -133,3 +136,26 @@ class _SaveableIterator(SaveableObject):
     def restore(self, restored_tensors: Sequence[Any], restored_shapes: Any) -> Any:
         with context.get_default_graph().colocate_with(self.op.op):
             return make_op("DeserializeIterator", resource_handle=self.op, serialized=restored_tensors[0])
+
+
+def prefetch_to_device(device: str, buffer_size: Any = None) -> Callable[[Any], Any]:
+    """Read elements ahead: for `Dataset.apply`. They go to the device of the ops that take them."""
+    return lambda dataset: dataset.prefetch(AUTOTUNE if buffer_size is None else buffer_size)
+
+
+def get_single_element(dataset: Any) -> Any:
+    """Return the element of a dataset that has one; a step fails with InvalidArgumentError where it has not."""
+    out = apply_op_outputs("DatasetToSingleElement", dataset=dataset.variant, **dataset.structure.attrs)
+    return dataset.structure.pack(out)
+
+
+def assert_cardinality(expected_cardinality: Any) -> Callable[[Any], Any]:
+    """Say how many elements there are, which reading them checks: for `Dataset.apply`."""
+    return lambda dataset: dataset._derived(
+        "AssertCardinalityDataset", cardinality=convert_to_tensor(expected_cardinality, dtypes.int64)
+    )
+
+
+def Counter(start: int = 0, step: int = 1, dtype: Any = dtypes.int64) -> Any:
+    """Count without an end."""
+    return Dataset.range(0, 2**63 - 1, 1).map(lambda n: math_ops.cast(start + n * step, dtype))

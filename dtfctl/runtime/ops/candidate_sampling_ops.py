@@ -211,7 +211,7 @@ def _sampled_logits(
         sampled_b = apply_op("Slice", input=all_b, begin=count, size=constant([-1]))
         sampled_logits = apply_op("MatMul", a=inputs, b=sampled_w, transpose_b=True)
         shape = apply_op("ConcatV2", values=[constant([-1, num_true]), dim], axis=0)
-        rows = _op("Mul", apply_op("ExpandDims", input=inputs, dim=1), _reshape(true_w, shape))
+        rows = apply_op("Mul", x=apply_op("ExpandDims", input=inputs, dim=1), y=_reshape(true_w, shape))
         dots = apply_op("Sum", input=rows, reduction_indices=constant([2]))
         true_logits = _op("AddV2", _reshape(dots, constant([-1, num_true])), _reshape(true_b, constant([-1, num_true])))
         sampled_logits = _op("AddV2", sampled_logits, sampled_b)

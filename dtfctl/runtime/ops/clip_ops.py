@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.array_ops.creation import ones_like
+from dtfctl.runtime.ops.operands import apply_mixed
 
 
 def _values(t: Any) -> Tensor:
@@ -47,15 +49,15 @@ def _sum_all(t: Tensor, axes: Any = None, keep_dims: bool = False) -> Tensor:
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """Scale `t` so that its L2 norm (over `axes`) is at most `clip_norm`."""
-    with name_scope(name, "clip_by_norm"):
+    with name_scope(name, "clip_by_norm") as scope:
         values = _values(t)
-        squared = _sum_all(apply_op("Mul", x=values, y=values), axes, keep_dims=True)
-        positive = apply_op("Greater", x=squared, y=constant(0, values.dtype))
-        safe = apply_op("SelectV2", condition=positive, t=squared, e=apply_op("OnesLike", x=squared))
-        norm = apply_op("SelectV2", condition=positive, t=apply_op("Sqrt", x=safe), e=squared)
-        limit = convert_to_tensor(clip_norm, values.dtype)
-        scaled = apply_op("Mul", x=values, y=limit)
-        clipped = apply_op("RealDiv", x=scaled, y=apply_op("Maximum", x=norm, y=limit))
+        squared = _sum_all(apply_mixed("Mul", values, values), axes, keep_dims=True)
+        positive = apply_mixed("Greater", squared, 0)
+        safe = apply_op("Select", condition=positive, t=squared, e=ones_like(squared))
+        norm = apply_op("Select", condition=positive, t=apply_op("Sqrt", x=safe), e=squared)
+        scaled = apply_mixed("Mul", values, clip_norm)
+        clipped = apply_mixed("RealDiv", scaled, apply_mixed("Maximum", norm, clip_norm))
+        clipped = apply_op("Identity", scope, input=clipped)
         clipped.set_shape(values.shape)
         return _with_values(t, clipped)
 
@@ -68,8 +70,9 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None
         halves = [apply_op("L2Loss", t=_values(t)) for t in t_list if t is not None]
         if not halves:
             return None
-        total = apply_op("Sum", input=apply_op("Pack", values=halves), reduction_indices=0)
-        return apply_op("Sqrt", x=apply_op("Mul", x=total, y=constant(2.0, total.dtype)), name="global_norm")
+        total = apply_op("Sum", input=apply_op("Pack", "stack", values=halves), reduction_indices=constant([0]))
+        two = constant(2.0, total.dtype)
+        return apply_op("Sqrt", x=apply_mixed("Mul", total, two), name="global_norm")
 
 
 def clip_by_global_norm(
@@ -79,33 +82,35 @@ def clip_by_global_norm(
     norm = global_norm(t_list, name) if use_norm is None else use_norm
     if norm is None:
         return list(t_list), None
-    with name_scope(name, "clip_by_global_norm"):
-        limit = convert_to_tensor(clip_norm, norm.dtype)
+    with name_scope(name, "clip_by_global_norm") as scope:
         one = constant(1.0, norm.dtype)
-        smallest = apply_op("Minimum", x=apply_op("RealDiv", x=one, y=norm), y=apply_op("RealDiv", x=one, y=limit))
-        finite = apply_op("IsFinite", x=norm)
-        nan = constant(float("nan"), norm.dtype)
-        scale = apply_op("SelectV2", condition=finite, t=apply_op("Mul", x=limit, y=smallest), e=nan)
+        smallest = apply_op("Minimum", x=apply_mixed("RealDiv", 1.0, norm), y=apply_mixed("RealDiv", one, clip_norm))
+        scale = apply_mixed("Mul", clip_norm, smallest)
+        # A norm that is not finite makes all gradients NaN: inf - inf is, and adds nothing otherwise.
+        scale = apply_mixed("AddV2", scale, apply_mixed("Sub", norm, norm))
         out: list[Any] = []
-        for t in t_list:
+        for i, t in enumerate(t_list):
             if t is None:
                 out.append(None)
                 continue
             values = _values(t)
             factor = scale if scale.dtype is values.dtype else apply_op("Cast", x=scale, DstT=values.dtype)
-            out.append(_with_values(t, apply_op("Mul", x=values, y=factor)))
+            with context.get_default_graph().colocate_with(values.op):
+                clipped = apply_op("Identity", f"{scope}_{i}", input=apply_mixed("Mul", values, factor))
+            out.append(_with_values(t, clipped))
         return out, norm
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
     """Scale `t` so that its L2 norm divided by its size is at most `clip_norm`."""
-    with name_scope(name, "clip_by_average_norm"):
+    with name_scope(name, "clip_by_average_norm") as scope:
         values = _values(t)
         size = apply_op("Cast", x=apply_op("Size", input=values), DstT=values.dtype)
         inverse = apply_op("Mul", x=size, y=apply_op("Rsqrt", x=_sum_all(apply_op("Mul", x=values, y=values))))
         limit = convert_to_tensor(clip_norm, values.dtype)
         one = apply_op("RealDiv", x=constant(1.0, values.dtype), y=limit)
-        return apply_op("Mul", x=apply_op("Mul", x=values, y=limit), y=apply_op("Minimum", x=inverse, y=one))
+        least = apply_op("Minimum", x=inverse, y=one)
+        return apply_op("Mul", scope, x=apply_op("Mul", x=values, y=limit), y=least)
 
 
 def _axes(t: Tensor) -> Any:

@@ -59,26 +59,27 @@ def embedding_lookup(
     parts = _parts(params)
     if not parts:
         raise ValueError("Need at least one param")
-    with name_scope(name, "embedding_lookup"):
+    with name_scope(name, "embedding_lookup") as scope:
         index = convert_to_tensor(ids, name="ids")
         if len(parts) == 1:
-            rows = _gather(parts[0], index)
+            rows = _gather(parts[0], index, scope)
         else:
-            rows = _partitioned(parts, index, partition_strategy)
+            rows = _partitioned(parts, index, partition_strategy, scope)
         if max_norm is not None:
             rank = index.shape.rank
             total = rows.shape.rank
             if rank is None or total is None:
                 raise ValueError("max_norm needs ids and params of known rank")
             rows = clip_by_norm(rows, max_norm, axes=list(range(rank, total)))
-        return rows
+        # A result by this name, also where the rows are read by an op of a variable.
+        return apply_op("Identity", input=rows) if len(parts) == 1 else rows
 
 
-def _partitioned(parts: list[Any], ids: Tensor, strategy: str) -> Tensor:
+def _partitioned(parts: list[Any], ids: Tensor, strategy: str, name: str) -> Tensor:
     count = len(parts)
     flat = apply_op("Reshape", tensor=ids, shape=[-1])
     number = constant(count, flat.dtype)
-    positions = apply_op("Range", start=0, limit=apply_op("Size", input=flat), delta=1)
+    positions = apply_op("Range", "range", start=0, limit=apply_op("Size", input=flat), delta=1)
     if strategy == "mod":
         owner = apply_op("FloorMod", x=flat, y=number)
         local = apply_op("FloorDiv", x=flat, y=number)
@@ -90,7 +91,7 @@ def _partitioned(parts: list[Any], ids: Tensor, strategy: str) -> Tensor:
     local_ids = apply_op_outputs("DynamicPartition", data=local, partitions=owner, num_partitions=count)
     where = apply_op_outputs("DynamicPartition", data=positions, partitions=owner, num_partitions=count)
     rows = [_gather(p, i) for p, i in zip(parts, local_ids)]
-    joined = apply_op("ParallelDynamicStitch", indices=where, data=rows)
+    joined = apply_op("ParallelDynamicStitch", name, indices=where, data=rows)
     element = convert_to_tensor(parts[0]).shape[1:] if not isinstance(parts[0], Variable) else parts[0].shape[1:]
     row_shape = apply_op("Shape", input=rows[0])
     tail = apply_op("StridedSlice", input=row_shape, begin=[1], end=[0], strides=[1], end_mask=1)
@@ -147,7 +148,7 @@ def embedding_lookup_sparse(
         raise ValueError("combiner must be one of 'mean', 'sqrtn' or 'sum'")
     if not isinstance(sp_ids, SparseTensor):
         raise TypeError("sp_ids must be SparseTensor")
-    with name_scope(name, "embedding_lookup_sparse"):
+    with name_scope(name, "embedding_lookup_sparse") as scope:
         column = apply_op(
             "StridedSlice",
             input=sp_ids.indices,
@@ -163,7 +164,7 @@ def embedding_lookup_sparse(
         rows = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
         if sp_weights is None:
             op = {"sum": "SparseSegmentSum", "mean": "SparseSegmentMean", "sqrtn": "SparseSegmentSqrtN"}[combiner]
-            return apply_op(op, data=rows, indices=positions, segment_ids=segments)
+            return apply_op(op, scope, data=rows, indices=positions, segment_ids=segments)
         weights = sp_weights.values
         if weights.dtype is not rows.dtype:
             weights = apply_op("Cast", x=weights, DstT=rows.dtype)
@@ -171,14 +172,14 @@ def embedding_lookup_sparse(
         ones = [1] * ((rows.shape.rank or 2) - 1)
         shape = apply_op("ConcatV2", values=[apply_op("Shape", input=weights), constant(ones, dtypes.int32)], axis=0)
         weighted = apply_op("Mul", x=picked, y=apply_op("Reshape", tensor=weights, shape=shape))
-        total = apply_op("SegmentSum", data=weighted, segment_ids=segments)
         if combiner == "sum":
-            return total
+            return apply_op("SegmentSum", scope, data=weighted, segment_ids=segments)
+        total = apply_op("SegmentSum", data=weighted, segment_ids=segments)
         factor = weights if combiner == "mean" else apply_op("Mul", x=weights, y=weights)
         divisor = apply_op("SegmentSum", data=apply_op("Reshape", tensor=factor, shape=shape), segment_ids=segments)
         if combiner == "sqrtn":
             divisor = apply_op("Sqrt", x=divisor)
-        return apply_op("DivNoNan", x=total, y=divisor)
+        return apply_op("DivNoNan", scope, x=total, y=divisor)
 
 
 def safe_embedding_lookup_sparse(

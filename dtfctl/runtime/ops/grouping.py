@@ -58,10 +58,10 @@ def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Operation:
 def with_dependencies(dependencies: Iterable[Any], output: Any, name: str | None = None) -> Any:
     """Pass on `output` once all dependencies have run."""
     graph = context.get_default_graph()
-    with name_scope(name, "control_dependency"):
+    with name_scope(name, "control_dependency") as scope:
         value = output.values if isinstance(output, IndexedSlices) else convert_to_tensor(output)
         with graph.colocate_with(value.op), graph.control_dependencies(dependencies):
-            result = apply_op("Identity", input=value)
+            result = apply_op("Identity", scope, input=value)
         if isinstance(output, IndexedSlices):
             return IndexedSlices(result, output.indices, output.dense_shape)
         result.set_shape(value.shape)

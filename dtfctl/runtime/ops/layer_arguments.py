@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from typing import Any
+
+from dtfctl.runtime.ops.variable_scope import VariableScope, variable_scope
 
 
 def snake_case(name: str) -> str:
@@ -28,3 +31,11 @@ def sized(value: Any, n: int, what: str) -> tuple[int, ...]:
 def grown_length(length: Any, kernel: int, stride: int, padding: str) -> Any:
     """Compute how long a transposed convolution makes an axis."""
     return length * stride + (max(kernel - stride, 0) if padding.upper() == "VALID" else 0)
+
+
+def layer_scope(name: str | None, base: str, reuse: Any) -> AbstractContextManager[VariableScope]:
+    """Open the scope of a layer's variables.
+
+    A layer that has no name of its own and reuses variables has those of the first of its kind.
+    """
+    return variable_scope(base if name is None and reuse else name, base, reuse=reuse)

@@ -13,8 +13,8 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
-from dtfctl.runtime.ops.layer_arguments import sized
-from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+from dtfctl.runtime.ops.layer_arguments import layer_scope, sized
+from dtfctl.runtime.ops.variable_scope import get_variable
 from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
 
 Activation = Callable[[Tensor], Tensor]
@@ -76,7 +76,7 @@ def dense(
     """Compute activation(inputs . kernel + bias) over the last axis: [..., n] -> [..., units]."""
     x = convert_to_tensor(inputs)
     size = _last_dimension(x)
-    with variable_scope(name, "dense", reuse=reuse):
+    with layer_scope(name, "dense", reuse):
         kernel = _kernel(x, [size, units], kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         if x.shape.rank == 2:
             out = apply_op("MatMul", a=x, b=kernel)
@@ -139,7 +139,7 @@ def conv2d(
     wire = _format(data_format, "NHWC", "NCHW")
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     size = sized(kernel_size, 2, "kernel_size")
-    with variable_scope(name, "conv2d", reuse=reuse):
+    with layer_scope(name, "conv2d", reuse):
         shape = [*size, channels, filters]
         kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         out = apply_op(
@@ -189,7 +189,7 @@ def conv1d(
         sized(v, 1, w)
         for v, w in ((kernel_size, "kernel_size"), (strides, "strides"), (dilation_rate, "dilation_rate"))
     )
-    with variable_scope(name, "conv1d", reuse=reuse):
+    with layer_scope(name, "conv1d", reuse):
         kernel = _kernel(x, [size, _last_dimension(x), filters], kernel_initializer, None, trainable, None)
         out = apply_op(
             "Conv2D",
@@ -304,7 +304,7 @@ def batch_normalization(
         raise ValueError("batch_normalization needs inputs of known rank")
     axis %= rank
     size = _last_dimension(x, axis)
-    with variable_scope(name, "batch_normalization", reuse=reuse) as opened:
+    with layer_scope(name, "batch_normalization", reuse) as opened:
         gamma = (
             get_variable("gamma", [size], dtypes.float32, gamma_initializer, gamma_regularizer, trainable)
             if scale

@@ -118,11 +118,8 @@ def norm(
     with name_scope(name, "norm"):
         x = convert_to_tensor(tensor)
         if ord in ("fro", "euclidean") or (ord == 2 and not pair):
-            return (
-                math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis, keepdims=True))
-                if keep
-                else (math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis)))
-            )
+            root = math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis, keepdims=True))
+            return root if keep else array_ops.squeeze(root, axis=axis)
         size = math_ops.abs(x)
         if pair:
             rows, columns = axis

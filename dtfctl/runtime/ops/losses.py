@@ -14,6 +14,11 @@ from dtfctl.runtime.ops import nn_ops
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
+def _function(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
+    """Apply an elementwise op under the name of TensorFlow's function, which its losses call, not of the operator."""
+    return apply_mixed(op, x, y, name or op.removesuffix("V2"))
+
+
 class Reduction:
     """How the losses of a batch become one number."""
 
@@ -74,7 +79,7 @@ def compute_weighted_loss(
         if weights.shape.rank not in (None, 0):
             broadcast_static(losses.shape, weights.shape)
         losses32 = cast_to(losses, dtypes.float32)
-        weighted = apply_mixed("Mul", losses32, weights)
+        weighted = _function("Mul", losses32, weights)
         loss = _reduce(weighted, losses32, weights, reduction)
         if original.is_floating and original.base_dtype is not dtypes.float32:
             loss = cast_to(loss, original.base_dtype)
@@ -92,15 +97,15 @@ def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -
         return total
     if reduction == Reduction.SUM_OVER_BATCH_SIZE:
         count = cast_to(apply_op("Size", input=losses, name="num_elements"), dtypes.float32)
-        return apply_mixed("DivNoNan", total, count, name="value")
+        return _function("DivNoNan", total, count, name="value")
     if reduction == Reduction.MEAN:
-        spread = apply_mixed("Mul", apply_op("OnesLike", x=losses), weights)
-        return apply_mixed("DivNoNan", total, _total(spread), name="value")
+        spread = _function("Mul", apply_op("OnesLike", x=losses), weights)
+        return _function("DivNoNan", total, _total(spread), name="value")
     with name_scope(None, "num_present") as scope:
-        spread = apply_mixed("Mul", apply_op("OnesLike", x=losses), weights, name="broadcast_weights")
-        present = cast_to(apply_mixed("NotEqual", spread, constant(0.0)), dtypes.float32)
+        spread = _function("Mul", apply_op("OnesLike", x=losses), weights, name="broadcast_weights")
+        present = cast_to(_function("NotEqual", spread, constant(0.0)), dtypes.float32)
         number = _total(present, scope)
-    return apply_mixed("DivNoNan", total, number, name="value")
+    return _function("DivNoNan", total, number, name="value")
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
@@ -124,7 +129,7 @@ def absolute_difference(
     with name_scope(scope, "absolute_difference") as scope:
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(
-            apply_mixed("Abs", apply_mixed("Sub", p, y)), weights, scope, loss_collection, reduction
+            _function("Abs", _function("Sub", p, y)), weights, scope, loss_collection, reduction
         )
 
 
@@ -139,7 +144,7 @@ def mean_squared_error(
     """Compute (labels - predictions)^2, weighted and reduced."""
     with name_scope(scope, "mean_squared_error") as scope:
         y, p = _pair(labels, predictions)
-        return compute_weighted_loss(apply_mixed("SquaredDifference", p, y), weights, scope, loss_collection, reduction)
+        return compute_weighted_loss(_function("SquaredDifference", p, y), weights, scope, loss_collection, reduction)
 
 
 def huber_loss(
@@ -154,11 +159,11 @@ def huber_loss(
     """Compute a loss that is squared up to `delta`, linear beyond (Huber, 1964)."""
     with name_scope(scope, "huber_loss") as scope:
         y, p = _pair(labels, predictions)
-        error = apply_mixed("Abs", apply_mixed("Sub", p, y))
-        near = apply_mixed("Minimum", error, constant(delta, error.dtype))
-        far = apply_mixed("Sub", error, near)
-        squared = apply_mixed("Mul", constant(0.5, error.dtype), apply_mixed("Mul", near, near))
-        losses = apply_mixed("AddV2", squared, apply_mixed("Mul", constant(delta, error.dtype), far))
+        error = _function("Abs", _function("Sub", p, y))
+        near = _function("Minimum", error, constant(delta, error.dtype))
+        far = _function("Sub", error, near)
+        squared = _function("Mul", constant(0.5, error.dtype), _function("Mul", near, near))
+        losses = _function("AddV2", squared, _function("Mul", constant(delta, error.dtype), far))
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -175,10 +180,10 @@ def log_loss(
     with name_scope(scope, "log_loss") as scope:
         y, p = _pair(labels, predictions)
         eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
-        positive = apply_mixed("Mul", y, apply_mixed("Log", apply_mixed("AddV2", p, eps)))
-        rest = apply_mixed("AddV2", apply_mixed("Sub", one, p), eps)
-        negative = apply_mixed("Mul", apply_mixed("Sub", one, y), apply_mixed("Log", rest))
-        losses = apply_mixed("Sub", apply_mixed("Neg", positive), negative)
+        positive = _function("Mul", y, _function("Log", _function("AddV2", p, eps)))
+        rest = _function("AddV2", _function("Sub", one, p), eps)
+        negative = _function("Mul", _function("Sub", one, y), _function("Log", rest))
+        losses = _function("Sub", _function("Neg", positive), negative)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -194,8 +199,8 @@ def hinge_loss(
     with name_scope(scope, "hinge_loss") as scope:
         y, p = _pair(labels, logits)
         one = constant(1.0, p.dtype)
-        signed = apply_mixed("Sub", apply_mixed("Mul", constant(2.0, p.dtype), y), one)
-        losses = apply_op("Relu", features=apply_mixed("Sub", one, apply_mixed("Mul", signed, p)))
+        signed = _function("Sub", _function("Mul", constant(2.0, p.dtype), y), one)
+        losses = apply_op("Relu", features=_function("Sub", one, _function("Mul", signed, p)))
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -215,8 +220,8 @@ def cosine_distance(
         raise ValueError("You must specify argument `axis`.")
     with name_scope(scope, "cosine_distance_loss") as scope:
         y, p = _pair(labels, predictions)
-        inner = apply_op("Sum", input=apply_mixed("Mul", p, y), reduction_indices=[axis], keep_dims=True)
-        losses = apply_mixed("Sub", constant(1.0, p.dtype), inner)
+        inner = apply_op("Sum", input=_function("Mul", p, y), reduction_indices=[axis], keep_dims=True)
+        losses = _function("Sub", constant(1.0, p.dtype), inner)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -233,8 +238,8 @@ def sigmoid_cross_entropy(
     with name_scope(scope, "sigmoid_cross_entropy_loss") as scope:
         y, x = _pair(multi_class_labels, logits)
         if label_smoothing > 0:
-            y = apply_mixed("Mul", y, constant(1 - label_smoothing, x.dtype))
-            y = apply_mixed("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
+            y = _function("Mul", y, constant(1 - label_smoothing, x.dtype))
+            y = _function("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
         losses = nn_ops.sigmoid_cross_entropy_with_logits(labels=y, logits=x)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
@@ -254,8 +259,8 @@ def softmax_cross_entropy(
         if label_smoothing > 0:
             shape = apply_op("Shape", input=y)
             classes = apply_op("StridedSlice", input=shape, begin=[1], end=[2], strides=[1], shrink_axis_mask=1)
-            share = apply_mixed("RealDiv", constant(label_smoothing, x.dtype), cast_to(classes, x.dtype.base_dtype))
-            y = apply_mixed("AddV2", apply_mixed("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
+            share = _function("RealDiv", constant(label_smoothing, x.dtype), cast_to(classes, x.dtype.base_dtype))
+            y = _function("AddV2", _function("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
         y = apply_op("StopGradient", input=y)
         losses, _ = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, nn_ops
-from dtfctl.runtime.ops.layer_arguments import grown_length, sized
+from dtfctl.runtime.ops.layer_arguments import grown_length, layer_scope, sized
 from dtfctl.runtime.ops.layers import Activation, _finish, _format, _kernel, _last_dimension, _windows
-from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+from dtfctl.runtime.ops.variable_scope import get_variable
 
 
 def _transposed(
@@ -39,7 +40,7 @@ def _transposed(
     first = 1 if data_format == "channels_last" else 2
     size, steps = sized(kernel_size, rank, "kernel_size"), sized(strides, rank, "strides")
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
-    with variable_scope(name, f"conv{rank}d_transpose", reuse=reuse):
+    with layer_scope(name, f"conv{rank}d_transpose", reuse):
         shape = [*size, filters, channels]
         kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         known = x.shape.as_list()
@@ -147,7 +148,7 @@ def conv3d(
     x = convert_to_tensor(inputs)
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     shape = [*sized(kernel_size, 3, "kernel_size"), channels, filters]
-    with variable_scope(name, "conv3d", reuse=reuse):
+    with layer_scope(name, "conv3d", reuse):
         kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         out = apply_op(
             "Conv3D",
@@ -202,7 +203,7 @@ def separable_conv2d(
     dtype = x.dtype.base_dtype
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     size, wire = sized(kernel_size, 2, "kernel_size"), _format(data_format, "NHWC", "NCHW")
-    with variable_scope(name, "separable_conv2d", reuse=reuse):
+    with layer_scope(name, "separable_conv2d", reuse):
         depthwise = get_variable(
             "depthwise_kernel",
             [*size, channels, depth_multiplier],
@@ -272,7 +273,7 @@ def separable_conv1d(
         raise NotImplementedError("tf.layers.separable_conv1d: only data_format='channels_last'; transpose the inputs")
     dtype, channels = x.dtype.base_dtype, _last_dimension(x)
     (size,), (stride,), (dilation,) = (sized(v, 1, "kernel_size") for v in (kernel_size, strides, dilation_rate))
-    with variable_scope(name, "separable_conv1d", reuse=reuse):
+    with layer_scope(name, "separable_conv1d", reuse):
         depthwise = get_variable(
             "depthwise_kernel", [size, channels, depth_multiplier], dtype, depthwise_initializer, trainable=trainable
         )
@@ -301,10 +302,12 @@ def _pool1d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_fo
     axis = 2 if _format(data_format, "", "first") else 1
     wire = _format(data_format, "NHWC", "NCHW")
     key = "input" if op == "MaxPool" else "value"
-    wide = apply_op("ExpandDims", input=x, dim=constant(axis + 1))
     ksize, steps = (_windows((n, 1), data_format) for n in (width, step))
-    arguments = {key: wide, "ksize": ksize, "strides": steps, "padding": padding.upper(), "data_format": wire}
-    return apply_op("Squeeze", input=apply_op(op, name=name, **arguments), squeeze_dims=[axis + 1])
+    with context.get_default_graph().name_scope(name):
+        wide = apply_op("ExpandDims", input=x, dim=constant(axis + 1))
+        arguments: dict[str, Any] = {key: wide, "ksize": ksize, "strides": steps, "data_format": wire}
+        pooled = apply_op(op, padding=padding.upper(), **arguments)
+        return apply_op("Squeeze", input=pooled, squeeze_dims=[axis + 1])
 
 
 def max_pooling1d(

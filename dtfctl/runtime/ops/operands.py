@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
@@ -24,15 +25,31 @@ def _has_dtype(value: Any) -> bool:
     return isinstance(value, Tensor) or (hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)))
 
 
+# What Python's operators call their ops, as in TensorFlow.
+_OPERATORS = {
+    "AddV2": "add",
+    "FloorDiv": "floordiv",
+    "FloorMod": "mod",
+    "Mul": "mul",
+    "Pow": "pow",
+    "RealDiv": "truediv",
+    "Sub": "sub",
+}
+
+
 def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
-    """Apply an elementwise op; a Python number beside a tensor takes the tensor's type."""
+    """Apply an elementwise op; a Python number beside a tensor takes the tensor's type.
+
+    Without a name the op has that of Python's operator, where there is one: what TensorFlow writes as `a + b` is "add".
+    """
     if y is None:
         return apply_op(op, x=x, name=name)
-    if isinstance(x, Tensor) and not isinstance(y, Tensor):
-        y = convert_to_tensor(y, x.dtype.base_dtype)
-    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
-        x = convert_to_tensor(x, y.dtype.base_dtype)
-    return apply_op(op, x=x, y=y, name=name)
+    with name_scope(name, _OPERATORS.get(op, op)) as scope:
+        if isinstance(x, Tensor) and not isinstance(y, Tensor):
+            y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
+        elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+            x = convert_to_tensor(x, y.dtype.base_dtype, name="x")
+        return apply_op(op, x=x, y=y, name=scope)
 
 
 def cast_to(value: Any, dtype: Any) -> Tensor:

@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, nn_ops
+from dtfctl.runtime.ops.array_ops.creation import zeros
 from dtfctl.runtime.ops.layer_arguments import snake_case
 from dtfctl.runtime.ops.operands import apply_mixed
 from dtfctl.runtime.ops.random_ops import random_uniform
@@ -149,7 +150,8 @@ class RNNCell:
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Make zeros in the structure of the state, [batch_size, size] each."""
-        return nest.map_structure(lambda size: _zeros(batch_size, size, as_dtype(dtype)), self.state_size)
+        with name_scope(f"{type(self).__name__}ZeroState"):
+            return nest.map_structure(lambda size: _zeros(batch_size, size, as_dtype(dtype)), self.state_size)
 
 
 def _made(scope: Any) -> list[Any]:
@@ -162,7 +164,7 @@ def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
     shape = apply_op(
         "ConcatV2", values=[apply_op("ExpandDims", input=batch, dim=0), constant(dims, dtypes.int32)], axis=0
     )
-    out: Tensor = apply_op("Fill", dims=shape, value=constant(0, dtype))
+    out: Tensor = zeros(shape, dtype)
     out.set_shape([batch_size if isinstance(batch_size, int) else None, *dims])
     return out
 
@@ -286,18 +288,18 @@ class LSTMCell(RNNCell):
         with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
             gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
             i, j, f, o = apply_op_outputs("Split", value=gates, split_dim=1, num_split=4)
-            forget = apply_mixed("AddV2", f, constant(self._forget_bias, f.dtype))
+            forget = self._add(f, constant(self._forget_bias, f.dtype))
             if self._peepholes:
                 forget, i = (
-                    apply_mixed("AddV2", forget, self._peep("w_f_diag", c)),
-                    apply_mixed("AddV2", i, self._peep("w_i_diag", c)),
+                    self._add(forget, self._peep("w_f_diag", c)),
+                    self._add(i, self._peep("w_i_diag", c)),
                 )
-            kept = apply_mixed("Mul", apply_mixed("Sigmoid", forget), c)
-            new_c = apply_mixed("AddV2", kept, apply_mixed("Mul", apply_mixed("Sigmoid", i), self._activation(j)))
+            kept = self._multiply(apply_mixed("Sigmoid", forget), c)
+            new_c = self._add(kept, self._multiply(apply_mixed("Sigmoid", i), self._activation(j)))
             new_c = _clipped(new_c, self._cell_clip)
             if self._peepholes:
-                o = apply_mixed("AddV2", o, self._peep("w_o_diag", new_c))
-            new_h = apply_mixed("Mul", apply_mixed("Sigmoid", o), self._activation(new_c))
+                o = self._add(o, self._peep("w_o_diag", new_c))
+            new_h = self._multiply(apply_mixed("Sigmoid", o), self._activation(new_c))
             if self._num_proj is not None:
                 shape = [self._num_units, self._num_proj]
                 projection = get_variable("projection/kernel", shape, inputs.dtype.base_dtype)
@@ -305,6 +307,12 @@ class LSTMCell(RNNCell):
         if self._tuple:
             return new_h, LSTMStateTuple(new_c, new_h)
         return new_h, apply_op("ConcatV2", values=[new_c, new_h], axis=1)
+
+    def _add(self, x: Tensor, y: Any) -> Tensor:
+        return apply_mixed("AddV2", x, y)
+
+    def _multiply(self, x: Tensor, y: Tensor) -> Tensor:
+        return apply_mixed("Mul", x, y)
 
     def _peep(self, name: str, c: Tensor) -> Tensor:
         return apply_mixed("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
@@ -343,6 +351,13 @@ class BasicLSTMCell(LSTMCell):
             reuse=reuse,
             name=name,
         )
+
+    # This cell's ops have the functions' names in TensorFlow, the other's those of operators.
+    def _add(self, x: Tensor, y: Any) -> Tensor:
+        return apply_mixed("AddV2", x, y, "Add")
+
+    def _multiply(self, x: Tensor, y: Tensor) -> Tensor:
+        return apply_mixed("Mul", x, y, "Mul")
 
 
 class MultiRNNCell(RNNCell):

@@ -7,6 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
@@ -15,10 +16,11 @@ from dtfctl.runtime.framework.operation import Tensor
 
 def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, name: str | None = None) -> SparseTensor:
     """Split each string of a vector into pieces, the rows of a SparseTensor."""
-    separator = convert_to_tensor(delimiter, dtypes.string)
-    indices, values, shape = apply_op_outputs(
-        "StringSplit", name, input=source, delimiter=separator, skip_empty=skip_empty
-    )
+    with name_scope(name, "StringSplit"):
+        separator = convert_to_tensor(delimiter, dtypes.string)
+        indices, values, shape = apply_op_outputs(
+            "StringSplit", input=source, delimiter=separator, skip_empty=skip_empty
+        )
     indices.set_shape([None, 2])
     values.set_shape([None])
     shape.set_shape([2])

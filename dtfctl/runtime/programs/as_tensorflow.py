@@ -40,6 +40,10 @@ _NAMESPACES = (
     "data",
 )
 _RENAMED = {
+    "all_util": "programs.counterparts.all_util",
+    "builder": "export.builder",
+    "function_utils": "programs.counterparts.function_utils",
+    "model_fn": "estimator",
     "core_rnn_cell": "programs.counterparts.rnn_cell_impl",
     "core_rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
     "rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
@@ -69,7 +73,7 @@ _RENAMED = {
     "random_access": "programs.counterparts.random_access",
     "global_shuffle_op": "programs.counterparts.random_access",
     "resource_variable_ops": "programs.counterparts.resource_variable_ops",
-    "session": "client.session",
+    "session": "programs.counterparts.session",
     "sparse_ops": "api.sparse",
     "sparse_tensor": "programs.counterparts.sparse_tensor",
     "string_ops": "api.strings",

@@ -49,6 +49,12 @@ def find_gpus(
     return [_device(job, task, i, number, cupy) for i, number in enumerate(chosen)]
 
 
+def count_of_process(environment: Mapping[str, str] = os.environ) -> int:
+    """Count the GPUs that this process can compute on."""
+    cupy = _start_cupy() if _may_have_gpu(environment) else None
+    return 0 if cupy is None else int(cupy.cuda.runtime.getDeviceCount())
+
+
 def _may_have_gpu(environment: Mapping[str, str]) -> bool:
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):

@@ -38,7 +38,7 @@ def exponential_decay(
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         p = apply_mixed("RealDiv", step, steps)
         p = apply_mixed("Floor", p) if staircase else p
-        return apply_mixed("Mul", rate, apply_mixed("Pow", _cast(decay_rate, rate), p), name=scope)
+        return apply_mixed("Mul", rate, apply_mixed("Pow", _cast(decay_rate, rate), p, "Pow"), name=scope)
 
 
 def natural_exp_decay(
@@ -68,12 +68,15 @@ def inverse_time_decay(
     name: str | None = None,
 ) -> Tensor:
     """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
-    with name_scope(name, "InverseTimeDecay"):
+    with name_scope(name, "InverseTimeDecay") as scope:
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         p = apply_mixed("RealDiv", step, steps)
         p = apply_mixed("Floor", p) if staircase else p
         return apply_mixed(
-            "RealDiv", rate, apply_mixed("AddV2", _cast(1, rate), apply_mixed("Mul", _cast(decay_rate, rate), p))
+            "RealDiv",
+            rate,
+            apply_mixed("AddV2", _cast(1, rate), apply_mixed("Mul", _cast(decay_rate, rate), p, "Mul"), "Add"),
+            scope,
         )
 
 
@@ -87,7 +90,7 @@ def polynomial_decay(
     name: str | None = None,
 ) -> Tensor:
     """(learning_rate - end) * (1 - step / decay_steps) ^ power + end, the step held at `decay_steps`, or cycling."""
-    with name_scope(name, "PolynomialDecay"):
+    with name_scope(name, "PolynomialDecay") as scope:
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         end = _cast(end_learning_rate, rate)
         if cycle:
@@ -100,8 +103,11 @@ def polynomial_decay(
         left = apply_mixed("Sub", _cast(1, rate), apply_mixed("RealDiv", step, steps))
         return apply_mixed(
             "AddV2",
-            apply_mixed("Mul", apply_mixed("Sub", rate, end), apply_mixed("Pow", left, _cast(power, rate))),
+            apply_mixed(
+                "Mul", apply_mixed("Sub", rate, end), apply_mixed("Pow", left, _cast(power, rate), "Pow"), "Mul"
+            ),
             end,
+            scope,
         )
 
 
@@ -147,7 +153,7 @@ def cosine_decay(
             apply_mixed("Mul", apply_mixed("Sub", _cast(1, rate), low), _half_cosine(_fraction(step, steps))),
             low,
         )
-        return apply_mixed("Mul", rate, decayed)
+        return apply_mixed("Mul", rate, decayed, "Mul")
 
 
 def linear_cosine_decay(
@@ -195,10 +201,10 @@ def cosine_decay_restarts(
             restarts = apply_mixed(
                 "Floor", apply_mixed("RealDiv", apply_mixed("Log", grown), _cast(math.log(t_mul), rate))
             )
-            length = apply_mixed("Pow", _cast(t_mul, rate), restarts)
+            length = apply_mixed("Pow", _cast(t_mul, rate), restarts, "Pow")
             begun = apply_mixed("RealDiv", apply_mixed("Sub", _cast(1, rate), length), _cast(1.0 - t_mul, rate))
             fraction = apply_mixed("RealDiv", apply_mixed("Sub", done, begun), length)
-        height = apply_mixed("Pow", _cast(m_mul, rate), restarts)
+        height = apply_mixed("Pow", _cast(m_mul, rate), restarts, "Pow")
         cosine = apply_mixed("Mul", height, _half_cosine(fraction))
         decayed = apply_mixed("AddV2", apply_mixed("Mul", _cast(1 - alpha, rate), cosine), _cast(alpha, rate))
-        return apply_mixed("Mul", rate, decayed)
+        return apply_mixed("Mul", rate, decayed, "Mul")

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.interop.keras.more_programs import PROGRAMS as MORE
+
 
 def _data(*shape: int, seed: int = 5) -> Any:
     return np.random.RandomState(seed).rand(*shape).astype("float32")
@@ -198,7 +200,8 @@ def callbacks(tf: Any, folder: str) -> Any:
 
 
 PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
-    f.__name__: f for f in (mlp, cnn, text, recurrent, two_inputs, custom_layer, own_loop, callbacks)
+    **{f.__name__: f for f in (mlp, cnn, text, recurrent, two_inputs, custom_layer, own_loop, callbacks)},
+    **MORE,
 }
 
 

@@ -194,7 +194,7 @@ def test_import_maps_inputs_and_returns_elements() -> None:
     "make",
     [
         lambda: tf.fill([2**40], 1.0).op.inputs[0],
-        lambda: tf.zeros([2**40]).op.inputs[0].op.inputs[0],
+        lambda: tf.zeros([2**40]).op.inputs[0],
         lambda: tf.random_uniform([2**40]).op.inputs[0],
         lambda: tf.tile([1.0], [2**40]).op.inputs[1],
         lambda: tf.broadcast_to(1.0, [2**40]).op.inputs[1],

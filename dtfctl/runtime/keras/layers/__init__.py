@@ -5,6 +5,7 @@ from __future__ import annotations
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.input_layer import Input, InputLayer
 from dtfctl.runtime.keras.layers.activation import ELU, LeakyReLU, PReLU, ReLU, Softmax, ThresholdedReLU
+from dtfctl.runtime.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from dtfctl.runtime.keras.layers.convolutional import (
     Conv1D,
     Conv2D,
@@ -62,12 +63,16 @@ from dtfctl.runtime.keras.layers.pooling import (
     AvgPool3D,
     GlobalAveragePooling1D,
     GlobalAveragePooling2D,
+    GlobalAveragePooling3D,
     GlobalAvgPool1D,
     GlobalAvgPool2D,
+    GlobalAvgPool3D,
     GlobalMaxPool1D,
     GlobalMaxPool2D,
+    GlobalMaxPool3D,
     GlobalMaxPooling1D,
     GlobalMaxPooling2D,
+    GlobalMaxPooling3D,
     MaxPool1D,
     MaxPool2D,
     MaxPool3D,
@@ -77,7 +82,17 @@ from dtfctl.runtime.keras.layers.pooling import (
 )
 from dtfctl.runtime.keras.layers.recurrent import GRU, LSTM, RNN, SimpleRNN
 from dtfctl.runtime.keras.layers.recurrent_cells import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
-from dtfctl.runtime.keras.layers.resizing import Cropping2D, UpSampling1D, UpSampling2D, ZeroPadding1D, ZeroPadding2D
+from dtfctl.runtime.keras.layers.resizing import (
+    Cropping1D,
+    Cropping2D,
+    Cropping3D,
+    UpSampling1D,
+    UpSampling2D,
+    UpSampling3D,
+    ZeroPadding1D,
+    ZeroPadding2D,
+    ZeroPadding3D,
+)
 from dtfctl.runtime.keras.layers.serialization import deserialize, serialize
 from dtfctl.runtime.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
 from dtfctl.runtime.ops.input_spec import InputSpec
@@ -90,6 +105,8 @@ __all__ = [
     "Activation",
     "ActivityRegularization",
     "Add",
+    "AdditiveAttention",
+    "Attention",
     "Average",
     "AveragePooling1D",
     "AveragePooling2D",
@@ -108,7 +125,9 @@ __all__ = [
     "Convolution2D",
     "Convolution2DTranspose",
     "Convolution3D",
+    "Cropping1D",
     "Cropping2D",
+    "Cropping3D",
     "Dense",
     "DepthwiseConv2D",
     "Dot",
@@ -119,12 +138,16 @@ __all__ = [
     "GaussianNoise",
     "GlobalAveragePooling1D",
     "GlobalAveragePooling2D",
+    "GlobalAveragePooling3D",
     "GlobalAvgPool1D",
     "GlobalAvgPool2D",
+    "GlobalAvgPool3D",
     "GlobalMaxPool1D",
     "GlobalMaxPool2D",
+    "GlobalMaxPool3D",
     "GlobalMaxPooling1D",
     "GlobalMaxPooling2D",
+    "GlobalMaxPooling3D",
     "Input",
     "InputLayer",
     "InputSpec",
@@ -142,6 +165,7 @@ __all__ = [
     "MaxPooling3D",
     "Maximum",
     "Minimum",
+    "MultiHeadAttention",
     "Multiply",
     "PReLU",
     "Permute",
@@ -161,9 +185,11 @@ __all__ = [
     "TimeDistributed",
     "UpSampling1D",
     "UpSampling2D",
+    "UpSampling3D",
     "Wrapper",
     "ZeroPadding1D",
     "ZeroPadding2D",
+    "ZeroPadding3D",
     "add",
     "average",
     "concatenate",

@@ -150,6 +150,19 @@ class GlobalAveragePooling2D(_GlobalPooling):
     largest = False
 
 
+class GlobalMaxPooling3D(_GlobalPooling):
+    """The largest over whole volumes."""
+
+    rank = 3
+
+
+class GlobalAveragePooling3D(_GlobalPooling):
+    """The mean over whole volumes."""
+
+    rank = 3
+    largest = False
+
+
 class GlobalAveragePooling1D(_GlobalPooling):
     """The mean over all steps; masked ones do not count."""
 
@@ -175,5 +188,6 @@ class GlobalAveragePooling1D(_GlobalPooling):
 
 MaxPool1D, MaxPool2D, MaxPool3D = MaxPooling1D, MaxPooling2D, MaxPooling3D
 AvgPool1D, AvgPool2D, AvgPool3D = AveragePooling1D, AveragePooling2D, AveragePooling3D
-GlobalMaxPool1D, GlobalMaxPool2D = GlobalMaxPooling1D, GlobalMaxPooling2D
+GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D
 GlobalAvgPool1D, GlobalAvgPool2D = GlobalAveragePooling1D, GlobalAveragePooling2D
+GlobalAvgPool3D = GlobalAveragePooling3D

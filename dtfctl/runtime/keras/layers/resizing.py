@@ -113,3 +113,83 @@ class Cropping2D(Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         return {**super().get_config(), "cropping": self.cropping, "data_format": self.data_format}
+
+
+class Cropping1D(Layer):
+    """Cut steps off."""
+
+    def __init__(self, cropping: Any = (1, 1), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cropping, self.input_spec = sized(cropping, 2, "cropping"), InputSpec(ndim=3)
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        first, last = self.cropping
+        return inputs[:, first : -last or None, :]
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        return {**super().get_config(), "cropping": self.cropping}
+
+
+def _ends(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Write a number, one for each axis or pairs as what is done to both ends of each of three axes."""
+    three = (value,) * 3 if isinstance(value, int) else value
+    return tuple((v, v) if isinstance(v, int) else tuple(v) for v in three)
+
+
+class ZeroPadding3D(Layer):
+    """Pad volumes with zeros: one number, one for each axis, or pairs for both ends of each."""
+
+    def __init__(self, padding: Any = (1, 1, 1), data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.padding = _ends(padding)
+        self.data_format, self.input_spec = checked_format(data_format), InputSpec(ndim=5)
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        middle = [list(p) for p in self.padding]
+        last = self.data_format == "channels_last"
+        return array_ops.pad(inputs, [[0, 0], *middle, [0, 0]] if last else [[0, 0], [0, 0], *middle])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        return {**super().get_config(), "padding": self.padding, "data_format": self.data_format}
+
+
+class Cropping3D(Layer):
+    """Cut slices off volumes."""
+
+    def __init__(self, cropping: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cropping = _ends(cropping)
+        self.data_format, self.input_spec = checked_format(data_format), InputSpec(ndim=5)
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        a, b, c = (slice(first, -last or None) for first, last in self.cropping)
+        return inputs[:, a, b, c, :] if self.data_format == "channels_last" else inputs[:, :, a, b, c]
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        return {**super().get_config(), "cropping": self.cropping, "data_format": self.data_format}
+
+
+class UpSampling3D(Layer):
+    """Repeat the slices of volumes along each axis."""
+
+    def __init__(self, size: Any = (2, 2, 2), data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.size, self.data_format = sized(size, 3, "size"), checked_format(data_format)
+        self.input_spec = InputSpec(ndim=5)
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        begin = 1 if self.data_format == "channels_last" else 2
+        for axis, times in enumerate(self.size, begin):
+            inputs = array_ops.repeat(inputs, times, axis=axis)
+        return inputs
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        return {**super().get_config(), **described(self, "size", "data_format")}

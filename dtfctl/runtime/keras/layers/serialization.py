@@ -10,19 +10,32 @@ from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.input_layer import InputLayer
 from dtfctl.runtime.keras.layers import (
     activation,
+    attention,
     convolutional,
     core,
     merge,
     normalization,
     pooling,
     recurrent,
+    resizing,
     wrappers,
 )
 from dtfctl.runtime.keras.provided import Role, provides
 from dtfctl.runtime.keras.sequential import Sequential
 from dtfctl.runtime.keras.training import Model
 
-_MODULES = (activation, convolutional, core, merge, normalization, pooling, recurrent, wrappers)
+_MODULES = (
+    activation,
+    attention,
+    convolutional,
+    core,
+    merge,
+    normalization,
+    pooling,
+    recurrent,
+    resizing,
+    wrappers,
+)
 _CLASSES = {
     n: v for m in _MODULES for n, v in vars(m).items() if inspect.isclass(v) and issubclass(v, Layer) and n[0] != "_"
 } | {"InputLayer": InputLayer, "Model": Model, "Functional": Model, "Sequential": Sequential}

@@ -7,11 +7,12 @@ from typing import Any
 from dtfctl.runtime.keras import registry
 from dtfctl.runtime.keras.optimizers import schedules as schedules
 from dtfctl.runtime.keras.optimizers.base import Optimizer
+from dtfctl.runtime.keras.optimizers.more_rules import Ftrl, Nadam
 from dtfctl.runtime.keras.optimizers.rules import SGD, Adadelta, Adagrad, Adam, Adamax, RMSprop
 from dtfctl.runtime.keras.optimizers.wrapped import TFOptimizer
 from dtfctl.runtime.train import optimizer as tf_optimizer
 
-_OBJECTS: dict[str, Any] = {c.__name__.lower(): c for c in (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax)}
+_OBJECTS: dict[str, Any] = {c.__name__.lower(): c for c in (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax, Nadam, Ftrl)}
 
 
 def get(identifier: Any) -> Any:
@@ -41,6 +42,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
     lower = config["class_name"].lower()
     if lower in _OBJECTS:
         config = {**config, "class_name": lower}
-    elif lower in ("nadam", "ftrl"):
-        raise NotImplementedError(f"tf.keras.optimizers.{config['class_name']} is not here: use Adam, or tf.train")
     return registry.deserialize_keras_object(config, _OBJECTS, custom_objects, "optimizer")

@@ -33,14 +33,17 @@ def _filled(value: int, python_name: str) -> Callable[..., Tensor]:
             if not isinstance(shape, Tensor):
                 try:
                     known = as_shape(shape)
-                    if known.is_fully_defined() and (known.num_elements() or 0) < 1000:
-                        return constant(item, wanted, shape=known, name=scope)
+                    if known.is_fully_defined():
+                        if (known.num_elements() or 0) < 1000:
+                            return constant(item, wanted, shape=known, name=scope)
+                        shape = convert_to_tensor(index_tensor(list(known.known())), name="shape_as_tensor")
                 except (TypeError, ValueError):
                     pass
-            dims = convert_to_tensor(index_tensor(shape), name="shape")
+            dims = shape if isinstance(shape, Tensor) else convert_to_tensor(index_tensor(shape), name="packed")
             if not dims.dtype.is_integer:
                 dims = convert_to_tensor(index_tensor(shape), dtypes.int32)
-            dims = reshape(dims, [-1])
+            if dims.shape.rank != 1:
+                dims = reshape(dims, [-1])
             return apply_op("Fill", scope, dims=dims, value=constant(item, wanted))
 
     function.__name__ = function.__qualname__ = python_name
@@ -117,7 +120,7 @@ def eye(
     name: str | None = None,
 ) -> Tensor:
     """Make identity matrices."""
-    with name_scope(name, "eye") as scope:
+    with name_scope(name, "eye"):
         columns = num_rows if num_columns is None else num_columns
         batch = [] if batch_shape is None else batch_shape
         square = num_columns is None or columns is num_rows
@@ -130,7 +133,7 @@ def eye(
         if square:
             return matrix_diag(diagonal, name="diag")
         shape_ = concat([convert_to_tensor(index_tensor(batch), dtypes.int32), stack([num_rows, columns])], 0)
-        return matrix_set_diag(zeros(shape_, dtype), diagonal, name=scope)
+        return matrix_set_diag(zeros(shape_, dtype), diagonal, name="set_diag")
 
 
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
@@ -144,7 +147,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
             maxlen = convert_to_tensor(maxlen, dtype_hint=lengths.dtype.base_dtype)
             maxlen = apply_op("Cast", x=maxlen, DstT=lengths.dtype.base_dtype)
         zero, one = constant(0, lengths.dtype.base_dtype), constant(1, lengths.dtype.base_dtype)
-        row = apply_op("Range", start=zero, limit=maxlen, delta=one)
+        row = apply_op("Range", "Range", start=zero, limit=maxlen, delta=one)
         result = apply_op("Less", x=row, y=expand_dims(lengths, -1))
         wanted = as_dtype(dtype)
         return result if wanted is dtypes.bool_ else apply_op("Cast", x=result, DstT=wanted)

@@ -56,7 +56,7 @@ def strided_slice(
     }
     out: Tensor = apply_op(
         "StridedSlice",
-        name,
+        name or "StridedSlice",
         input=input_,
         begin=begin,
         end=convert_to_tensor(index_tensor(end), begin.dtype.base_dtype),

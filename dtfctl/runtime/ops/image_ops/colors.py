@@ -39,45 +39,45 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
         return apply_op("Cast", x=scaled, DstT=wanted, name=scope)
 
 
-def _in_float(image: Any, function: Callable[[Tensor], Tensor], name: str) -> Tensor:
+def _in_float(image: Any, function: Callable[[Tensor, str | None], Tensor], name: str) -> Tensor:
     """Apply a function of float images to images of any type."""
-    with name_scope(name):
+    with name_scope(name) as scope:
         image = convert_to_tensor(image, name="image")
         dtype = image.dtype.base_dtype
         if dtype in (dtypes.float16, dtypes.float32):
-            return function(image)
-        return convert_image_dtype(function(convert_image_dtype(image, dtypes.float32)), dtype, saturate=True)
+            return apply_op("Identity", input=function(image, scope))
+        return convert_image_dtype(function(convert_image_dtype(image, dtypes.float32), None), dtype, saturate=True)
 
 
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
     """Add `delta` to all pixels."""
-    return _in_float(image, lambda x: apply_mixed("AddV2", x, delta), "adjust_brightness")
+    return _in_float(image, lambda x, name: apply_mixed("AddV2", x, delta, name), "adjust_brightness")
 
 
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     """Move pixels away from each channel's mean by a factor."""
     return _in_float(
         images,
-        lambda x: apply_op("AdjustContrastv2", images=x, contrast_factor=contrast_factor),
+        lambda x, _: apply_op("AdjustContrastv2", images=x, contrast_factor=contrast_factor),
         "adjust_contrast",
     )
 
 
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
     """Turn the hue of RGB images by `delta` of a circle."""
-    return _in_float(image, lambda x: apply_op("AdjustHue", images=x, delta=delta), name or "adjust_hue")
+    return _in_float(image, lambda x, _: apply_op("AdjustHue", images=x, delta=delta), name or "adjust_hue")
 
 
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
     """Multiply the saturation of RGB images."""
     return _in_float(
-        image, lambda x: apply_op("AdjustSaturation", images=x, scale=saturation_factor), name or "adjust_saturation"
+        image, lambda x, _: apply_op("AdjustSaturation", images=x, scale=saturation_factor), name or "adjust_saturation"
     )
 
 
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     """Compute gain * pixel ** gamma."""
-    return _in_float(image, lambda x: apply_mixed("Mul", apply_mixed("Pow", x, gamma), gain), "adjust_gamma")
+    return _in_float(image, lambda x, _: apply_mixed("Mul", apply_mixed("Pow", x, gamma), gain), "adjust_gamma")
 
 
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:

@@ -74,14 +74,16 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 
 def flip_left_right(image: Any) -> Tensor:
     """Mirror images left to right."""
-    image = checked_image(image)
-    return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[1]])
+    with name_scope(None, "flip_left_right"):
+        image = checked_image(image)
+        return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[1]])
 
 
 def flip_up_down(image: Any) -> Tensor:
     """Mirror images top to bottom."""
-    image = checked_image(image)
-    return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[0]])
+    with name_scope(None, "flip_up_down"):
+        image = checked_image(image)
+        return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[0]])
 
 
 def transpose_image(image: Any, name: str | None = None) -> Tensor:

@@ -39,7 +39,7 @@ def matmul(
             a, adjoint_a = conj(a), True
         if transpose_b:
             b, adjoint_b = conj(b), True
-        return apply_op("BatchMatMulV2", name, x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b)
+        return apply_op("BatchMatMulV2", name or "MatMul", x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b)
     if adjoint_a:
         a, transpose_a = conj(a), True
     if adjoint_b:

@@ -99,8 +99,8 @@ _BINARY_OPERATORS: dict[str, Callable[..., Any]] = {
     "xor": _xor,
 }
 OPERATORS: dict[str, Callable[..., Any]] = {
-    "__matmul__": lambda self, other: matmul(self, other),
-    "__rmatmul__": lambda self, other: matmul(other, self),
+    "__matmul__": lambda self, other: matmul(self, other, name="matmul"),
+    "__rmatmul__": lambda self, other: matmul(other, self, name="matmul"),
     "__neg__": lambda self: negative(self),
     "__abs__": lambda self: abs(self),
 }

@@ -15,7 +15,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.math_ops.elementwise import abs, not_equal
 from dtfctl.runtime.ops.math_ops.types import cast
-from dtfctl.runtime.ops.op_defs.binary import add, subtract
+from dtfctl.runtime.ops.op_defs.binary import subtract
 from dtfctl.runtime.ops.op_defs.elementwise import exp, is_finite, lgamma, log, sqrt, square
 
 
@@ -93,7 +93,7 @@ def reduce_logsumexp(
 
     axis = reduction_indices if axis is None else axis
     keep = bool(keep_dims if keepdims is None else keepdims)
-    with name_scope(name, "ReduceLogSumExp"):
+    with name_scope(name, "ReduceLogSumExp") as scope:
         x = convert_to_tensor(input_tensor, name="input")
         top = reduce_max(x, axis=axis, keepdims=True)
         shift = array_ops.stop_gradient(
@@ -102,7 +102,7 @@ def reduce_logsumexp(
         result = log(reduce_sum(exp(subtract(x, shift)), axis=axis, keepdims=keep))
         if not keep:
             shift = apply_op("Reshape", tensor=shift, shape=apply_op("Shape", input=result))
-        return add(result, shift)
+        return apply_op("AddV2", scope, x=result, y=shift)
 
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:

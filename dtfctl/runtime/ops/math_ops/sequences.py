@@ -23,7 +23,10 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     if limit is None:
         start, limit = 0, start
     with name_scope(name, "Range") as scope:
-        values = [v if isinstance(v, Tensor) else convert_to_tensor(v, dtype) for v in (start, limit, delta)]
+        values = [
+            v if isinstance(v, Tensor) else convert_to_tensor(v, dtype, name=what)
+            for v, what in ((start, "start"), (limit, "limit"), (delta, "delta"))
+        ]
         if dtype is None:
             order = [dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bfloat16, dtypes.float16]
             order += [dtypes.float32, dtypes.float64]

@@ -19,9 +19,9 @@ from dtfctl.runtime.ops.operands import apply_mixed
 
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """Compute log(sigmoid(x)), exact for large negative x too."""
-    with name_scope(name, "LogSigmoid"):
+    with name_scope(name, "LogSigmoid") as scope:
         minus = apply_op("Neg", x=convert_to_tensor(x))
-        return apply_op("Neg", x=apply_op("Softplus", features=minus))
+        return apply_op("Neg", scope, x=apply_op("Softplus", features=minus))
 
 
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
@@ -113,10 +113,11 @@ def dropout(
             scaled = apply_mixed("Mul", values, 1 / (1 - rate))
         else:
             rate = convert_to_tensor(rate, dtype, name="rate")
-            scaled = apply_mixed("RealDiv", values, apply_mixed("Sub", 1.0, rate))
+            scaled = apply_mixed("RealDiv", values, apply_mixed("Sub", 1.0, rate, "Sub"), "RealDiv")
         shape = _noise_shape(values, noise_shape)
         seed1, seed2 = get_seed(seed)
-        noise = apply_op("RandomUniform", shape=shape, dtype=dtype, seed=seed1, seed2=seed2)
+        with name_scope("random_uniform"):
+            noise = apply_op("RandomUniform", shape=shape, dtype=dtype, seed=seed1, seed2=seed2)
         keep = apply_mixed("GreaterEqual", noise, rate)
         out: Tensor = apply_op("SelectV2", condition=keep, t=scaled, e=constant(0, dtype))
         out.set_shape(values.shape)

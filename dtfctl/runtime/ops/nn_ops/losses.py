@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.array_ops.creation import zeros_like
 from dtfctl.runtime.ops.nn_ops.common import shape_of
 from dtfctl.runtime.ops.op_defs.array import reshape_to
 from dtfctl.runtime.ops.op_defs.nn import relu
@@ -43,13 +44,17 @@ def softmax_cross_entropy_with_logits_v2(
 def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> Tensor:
     rank = logits.shape.rank
     if rank is None:
-        raise ValueError("softmax_cross_entropy_with_logits needs logits of known rank")
-    if axis % rank != rank - 1:
+        if axis != -1:
+            raise ValueError(
+                f"softmax_cross_entropy_with_logits along axis {axis} needs logits of known rank: "
+                "call set_shape on them"
+            )
+    elif axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         logits = apply_op("Transpose", x=logits, perm=order)
         labels = apply_op("Transpose", x=labels, perm=order)
     lead = apply_op("StridedSlice", input=shape_of(logits), begin=[0], end=[-1], strides=[1], begin_mask=1)
-    static_lead = logits.shape[:-1]
+    static_lead = None if rank is None else logits.shape[:-1]
 
     def flatten(x: Tensor) -> Tensor:
         last = apply_op("StridedSlice", input=shape_of(x), begin=[-1], end=[0], strides=[1], end_mask=1)
@@ -59,7 +64,8 @@ def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> 
         "SoftmaxCrossEntropyWithLogits", features=flatten(logits), labels=flatten(labels), name=scope
     )[0]
     out = reshape_to(cost, lead)
-    out.set_shape(static_lead)
+    if static_lead is not None:
+        out.set_shape(static_lead)
     return out
 
 
@@ -131,7 +137,7 @@ def sigmoid_cross_entropy_with_logits(
         logits = convert_to_tensor(logits, name="logits")
         labels = convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
         labels.shape.assert_is_compatible_with(logits.shape)
-        zeros = apply_op("ZerosLike", x=logits)
+        zeros = zeros_like(logits, dtype=logits.dtype.base_dtype)
         positive = apply_mixed("GreaterEqual", logits, zeros)
         clipped = apply_op("Select", condition=positive, t=logits, e=zeros)
         negative_abs = apply_op("Select", condition=positive, t=apply_mixed("Neg", logits), e=logits)

@@ -144,11 +144,11 @@ def batch_normalization(
         inverse = apply_mixed("Rsqrt", apply_mixed("AddV2", variance, variance_epsilon))
         if scale is not None:
             inverse = apply_mixed("Mul", inverse, scale)
-        shift = apply_mixed("Neg", apply_mixed("Mul", mean, inverse))
-        if offset is not None:
-            shift = apply_mixed("AddV2", shift, offset)
         dtype = x.dtype.base_dtype
-        return apply_mixed("AddV2", apply_mixed("Mul", x, cast_to(inverse, dtype)), cast_to(shift, dtype))
+        scaled = apply_mixed("Mul", x, cast_to(inverse, dtype))
+        moved = apply_mixed("Mul", mean, inverse)
+        shift = apply_mixed("Neg", moved) if offset is None else apply_mixed("Sub", offset, moved)
+        return apply_mixed("AddV2", scaled, cast_to(shift, dtype))
 
 
 def fused_batch_norm(

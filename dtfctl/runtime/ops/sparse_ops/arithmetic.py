@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -58,16 +59,16 @@ def sparse_tensor_dense_matmul(
         product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
         return array_ops.matrix_transpose(product, conjugate=True)
     sp = as_sparse(sp_a)
-    return apply_op(
-        "SparseTensorDenseMatMul",
-        name,
-        a_indices=sp.indices,
-        a_values=sp.values,
-        a_shape=sp.dense_shape,
-        b=convert_to_tensor(b, sp.dtype.base_dtype),
-        adjoint_a=adjoint_a,
-        adjoint_b=adjoint_b,
-    )
+    with name_scope(name, "SparseTensorDenseMatMul"):
+        return apply_op(
+            "SparseTensorDenseMatMul",
+            a_indices=sp.indices,
+            a_values=sp.values,
+            a_shape=sp.dense_shape,
+            b=convert_to_tensor(b, sp.dtype.base_dtype, name="b"),
+            adjoint_a=adjoint_a,
+            adjoint_b=adjoint_b,
+        )
 
 
 matmul = sparse_tensor_dense_matmul
