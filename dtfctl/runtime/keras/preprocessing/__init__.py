@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.keras.preprocessing import sequence
+from dtfctl.runtime.keras.preprocessing import sequence, text
 
-__all__ = ["sequence"]
+__all__ = ["sequence", "text"]
