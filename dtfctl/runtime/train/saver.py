@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -78,6 +79,8 @@ class Saver:
         self._filename = filename
         self._max_to_keep, self._keep_hours = max_to_keep or 0, keep_checkpoint_every_n_hours
         self._last_checkpoints: list[tuple[str, float]] = []
+        # A save that began first is recorded first: else the newest checkpoint could be an old one.
+        self._saving = threading.RLock()
         self._to_delete: list[tuple[str, float]] = []
         self._next_kept = checkpoints.now() + self._keep_hours * 3600
         self._is_empty = False
@@ -228,26 +231,29 @@ class Saver:
         """
         if os.path.split(latest_filename or "checkpoint")[0]:
             raise ValueError("'latest_filename' must not contain path components")
-        prefix = os.fspath(save_path)
-        if global_step is not None:
-            step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
-            prefix = self._prefix(save_path, step)
-            if os.path.basename(save_path) == (latest_filename or "checkpoint") and not self._sharded:
-                raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{save_path}'")
-        if self._is_empty:
-            return None
-        definition = self._built
+        with self._saving:
+            prefix = os.fspath(save_path)
+            if global_step is not None:
+                step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
+                prefix = self._prefix(save_path, step)
+                if os.path.basename(save_path) == (latest_filename or "checkpoint") and not self._sharded:
+                    raise ValueError(
+                        f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{save_path}'"
+                    )
+            if self._is_empty:
+                return None
+            definition = self._built
 
-        def run() -> Any:
-            parked = transfer_states.park(sess)
-            try:
-                return sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
-            finally:
-                transfer_states.clear(sess, parked)
+            def run() -> Any:
+                parked = transfer_states.park(sess)
+                try:
+                    return sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
+                finally:
+                    transfer_states.clear(sess, parked)
 
-        return self._save_by(
-            run, sess, save_path, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state
-        )
+            return self._save_by(
+                run, sess, save_path, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state
+            )
 
     def _prefix(self, save_path: str, step: int) -> str:
         path = os.fspath(save_path)
@@ -314,7 +320,11 @@ class Saver:
         def run() -> Any:
             return sess._run_with(definition.save_tensor_name, {filename: object_scalar(prefix.encode()), **unread})
 
-        return lambda: self._save_by(run, sess, save_path, prefix, None, "meta", write_meta_graph, True)
+        def save() -> str:
+            with self._saving:
+                return self._save_by(run, sess, save_path, prefix, None, "meta", write_meta_graph, True)
+
+        return save
 
     def size(self, graph: Graph) -> int:
         """Return how many bytes a checkpoint holds, as far as their shapes are known;

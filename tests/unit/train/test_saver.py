@@ -1,5 +1,6 @@
 """Checkpoints: save, restore, retention, what is damaged, meta graphs."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,37 @@ def test_old_checkpoints_are_deleted_in_turn(tmp_path) -> None:
     assert not list(tmp_path.glob("m-0*"))
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert list(state.all_model_checkpoint_paths) == paths[2:]
+
+
+def test_of_two_saves_at_once_the_later_one_is_the_newest(tmp_path) -> None:
+    """As where a thread saves every so often, and the program once more at its end."""
+    model()
+    saver = tf.train.Saver()
+    entered, may_go_on = threading.Event(), threading.Event()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+
+        class Slow:
+            graph = session.graph
+
+            def run(self, *args, **kwargs):
+                entered.set()
+                assert may_go_on.wait(60)
+                return session.run(*args, **kwargs)
+
+            def __getattr__(self, name):
+                return getattr(session, name)
+
+        early = threading.Thread(target=saver.save, args=(Slow(), str(tmp_path / "model"), 1))
+        early.start()
+        assert entered.wait(60)
+        late = threading.Thread(target=saver.save, args=(session, str(tmp_path / "model"), 2))
+        late.start()
+        late.join(0.3)
+        may_go_on.set()
+        early.join()
+        late.join()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model-2")
 
 
 def test_latest_passes_over_a_checkpoint_that_is_not_whole(tmp_path) -> None:
