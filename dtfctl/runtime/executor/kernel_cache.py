@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dtfctl.runtime.framework.structural_ops import WHILES
 from dtfctl.runtime.kernels.admission import admitting
 from dtfctl.runtime.kernels.pieces import in_step
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
@@ -39,7 +40,8 @@ class KernelCache:
             OpError: the factory refuses the node's attributes.
         """
         node = build.node
-        if not node.signature.is_stateful:
+        # What a loop keeps is in its functions, and graphs of one session may leave out other variables of the same loop.
+        if not node.signature.is_stateful or node.op in WHILES:
             return _make(build)
         key = build.device.name, scope, node.name, node.op
         with self._lock:

@@ -102,9 +102,15 @@ def test_gradients_of_loops_are_the_same_without_what_nobody_asks_for() -> None:
             np.testing.assert_array_equal(got, want)
 
 
-def test_one_loop_is_narrowed_for_what_each_step_asks() -> None:
+@pytest.mark.parametrize("is_stateful", [False, True])
+def test_one_loop_is_narrowed_for_what_each_step_asks(is_stateful: bool) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
-        _, a, b = tf.while_loop(lambda n, *_: n < 3, lambda n, a, b: (n + 1, a + 1.0, b * 2.0), (0, 0.0, 1.0))
+
+        def body(n: Any, a: Any, b: Any) -> Any:
+            more = tf.floor(tf.random.uniform([])) if is_stateful else 0.0
+            return n + 1, a + 1.0 + more, b * 2.0
+
+        _, a, b = tf.while_loop(lambda n, *_: n < 3, body, (0, 0.0, 1.0))
         assert session.run(a) == 3.0
         assert session.run(b) == 8.0
         assert session.run([a, b]) == [3.0, 8.0]
