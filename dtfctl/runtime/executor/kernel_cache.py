@@ -40,7 +40,7 @@ class KernelCache:
             OpError: the factory refuses the node's attributes.
         """
         node = build.node
-        # What a loop keeps is in its functions, and graphs of one session may leave out other variables of the same loop.
+        # What a loop keeps is in its functions. Graphs of one session may leave out other variables of the same loop.
         if not node.signature.is_stateful or node.op in WHILES:
             return _make(build)
         key = build.device.name, scope, node.name, node.op
