@@ -12,16 +12,6 @@ from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.op_signature import Arg, Attr, OpSignature, find_signature, get_signature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
-# Ops that TensorFlow's functions make by a function of another name, which their nodes have then.
-_CALLED = {
-    "BatchMatMulV2": "MatMul",
-    "ConcatV2": "concat",
-    "Pack": "stack",
-    "Range": "range",
-    "StridedSlice": "strided_slice",
-    "Unpack": "unstack",
-}
-
 
 def apply_op(op_type: str, name: str | None = None, **arguments: Any) -> Tensor:
     """Add an op that has one output, and return that output; arguments as of `apply_op_nested`.
@@ -29,7 +19,7 @@ def apply_op(op_type: str, name: str | None = None, **arguments: Any) -> Tensor:
     Raises:
         TypeError: the op has no output, several or a list: those are built with `make_op` and `apply_op_outputs`.
     """
-    op = make_op(op_type, name or _CALLED.get(op_type), **arguments)
+    op = make_op(op_type, name or _called(op_type), **arguments)
     outputs = op.signature.outputs
     if len(outputs) != 1 or outputs[0].is_list:
         raise TypeError(f"Op '{op_type}' does not have exactly one output: build it with apply_op_outputs or make_op")
@@ -38,7 +28,12 @@ def apply_op(op_type: str, name: str | None = None, **arguments: Any) -> Tensor:
 
 def apply_op_outputs(op_type: str, name: str | None = None, **arguments: Any) -> list[Tensor]:
     """Add an op and return all its outputs, those of list outputs one after the other."""
-    return list(make_op(op_type, name or _CALLED.get(op_type), **arguments).outputs)
+    return list(make_op(op_type, name or _called(op_type), **arguments).outputs)
+
+
+def _called(op_type: str) -> str | None:
+    signature = find_signature(op_type)
+    return None if signature is None else signature.called or None
 
 
 def apply_op_nested(op_type: str, name: str | None = None, **arguments: Any) -> Any:

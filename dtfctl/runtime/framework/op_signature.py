@@ -13,6 +13,9 @@ many tensors as the attribute holds types) or `ref(...)` of the first two. An at
 is `allow`ed gains by it; `infer` is safe unless its inputs come from a `deny`, which loses too much; `clear` only moves
 or compares numbers, and loses nothing. `!precision(float16: deny, bfloat16: infer)` tells the two types apart. An op
 that says nothing stays as it is.
+
+`!called(concat)` is what TensorFlow's functions call their nodes of the op unless they are told, where that is not its
+type.
 """
 
 from __future__ import annotations
@@ -83,6 +86,7 @@ class OpSignature:
     # What an OpDef does not have.
     in_float16: Precision | None = field(default=None, compare=False)
     in_bfloat16: Precision | None = field(default=None, compare=False)
+    called: str = field(default="", compare=False)
 
     @cached_property
     def attr_by_name(self) -> dict[str, Attr]:
@@ -294,7 +298,7 @@ def parse_signature(notation: str) -> OpSignature:
             attrs.append(_parse_attr(part, name))
     given = {(parts := f.removesuffix(")").split("("))[0]: parts[1] for f in flags if "(" in f}
     unknown = {f for f in flags if "(" not in f} - {"stateful", "commutative", "aggregate", "uninitialized_input"}
-    unknown |= given.keys() - {"control_output", "precision"}
+    unknown |= given.keys() - {"control_output", "precision", "called"}
     if unknown:
         raise InvalidArgumentError(f"Op '{name}': unknown flag {sorted(unknown)[0]!r}")
     return OpSignature(
@@ -307,6 +311,7 @@ def parse_signature(notation: str) -> OpSignature:
         "aggregate" in flags,
         "uninitialized_input" in flags,
         tuple(given.get("control_output", "").split()),
+        called=given.get("called", ""),
         **_parse_precision(given.get("precision", ""), name),
     )
 

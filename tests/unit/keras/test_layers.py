@@ -67,7 +67,8 @@ def test_masked_steps_change_nothing() -> None:
     embedded = layers.Embedding(8, 3, mask_zero=True)(inputs)
     model = tf.keras.Model(inputs, layers.LSTM(2)(embedded))
     short, whole = model.predict(x[:1, :2]), model.predict(x)
-    np.testing.assert_allclose(short[0], whole[0], rtol=1e-6)
+    # Products of other sizes may be summed up in another order.
+    np.testing.assert_allclose(short[0], whole[0], rtol=1e-5, atol=1e-7)
     assert not np.allclose(whole[0], whole[1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -92,20 +93,34 @@ def test_nobody_is_looked_for_who_has_hung_up(listener: socket.socket, monkeypat
 
 def test_one_after_it_with_the_same_ends_is_not_taken_for_it(way: str, listener: socket.socket) -> None:
     """A stranger asks something, resets his connection, and somebody who may come in gets the same port."""
-    first = socket.create_connection(listener.getsockname())
-    port = first.getsockname()[1]
-    first.sendall(b"a request")
-    first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    first.close()
-    with socket.socket() as second:
-        second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        second.bind(("127.0.0.1", port))
-        second.connect(listener.getsockname())
+    with after_a_reset(listener) as (of_first, of_second):
+        assert owner_of(of_first) is None
+        assert owner_of(of_second) == os.geteuid()
+
+
+@contextlib.contextmanager
+def after_a_reset(listener: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """What a listener has accepted of a client that reset its connection, and of one after it from the same port."""
+    for _ in range(50):
+        first = socket.create_connection(listener.getsockname())
+        port = first.getsockname()[1]
+        first.sendall(b"a request")
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        first.close()
         of_first, _ = listener.accept()
-        of_second, _ = listener.accept()
-        with of_first, of_second:
-            assert owner_of(of_first) is None
-            assert owner_of(of_second) == os.geteuid()
+        with of_first, socket.socket() as second:
+            second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                second.bind(("127.0.0.1", port))
+            except OSError:
+                # Somebody else of this machine was given the port meanwhile.
+                continue
+            second.connect(listener.getsockname())
+            of_second, _ = listener.accept()
+            with of_second:
+                yield of_first, of_second
+                return
+    raise AssertionError("no port was free twice")
 
 
 def test_who_listens_is_not_who_connected(way: str, listener: socket.socket) -> None:

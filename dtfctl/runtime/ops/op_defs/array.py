@@ -498,7 +498,7 @@ define.op(
     gradient="none",
 )
 define.op(
-    "Unpack(value: T) -> (output: num * T); num: int >= 0; T: type; axis: int = 0; !precision(clear)",
+    "Unpack(value: T) -> (output: num * T); num: int >= 0; T: type; axis: int = 0; !precision(clear) !called(unstack)",
     gradient=lambda op, *grads: apply_op("Pack", values=list(grads), axis=op.attr("axis")),
 )
 

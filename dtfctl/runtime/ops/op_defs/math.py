@@ -94,7 +94,7 @@ define.op(
 )
 define.op(
     "Range(start: Tidx, limit: Tidx, delta: Tidx) -> (output: Tidx); Tidx: type in {bfloat16, half, float, "
-    "double, int8, int16, int32, int64, uint16, uint32, uint64} = int32",
+    "double, int8, int16, int32, int64, uint16, uint32, uint64} = int32; !called(range)",
     gradient="none",
 )
 define.op(
