@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -434,6 +436,70 @@ def test_another_process_compiles_and_the_next_one_finds_it(folder: Path) -> Non
     arrays = [np.full(SHAPE, 0.5, F), out, np.empty(max(made.scratch, 1), np.uint8)]
     assert machine.load(made.image)["region"](*arrays)
     np.testing.assert_allclose(out, np.full(SHAPE, np.tanh(1.0) / (1 + np.exp(-0.5)) + 1), rtol=1e-6)
+
+
+def test_a_process_that_dies_takes_nothing_else_with_it(folder: Path) -> None:
+    sketch = sketch_of_a_session()
+    answers = compiler.by_process([sketch, sketch])
+    assert next(answers) == compiled(sketch)
+    (process,) = compiler._running
+    process.kill()
+    process.wait()
+    assert list(answers) == []
+    assert not compiler._running
+
+
+def test_after_a_fault_regions_are_compiled_again(folder: Path) -> None:
+    sketch = sketch_of_a_session()
+    given: list[Any] = [OSError("gone"), iter([None])]
+
+    def compile(sketches: Any) -> Any:
+        answer = given.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    asked = compiler.Compiler(compile)
+    for _ in range(2):
+        request = asked.request([sketch])
+        asked.finish()
+        assert request.is_done
+    assert asked.find(sketch) is None
+
+
+def test_a_forked_process_compiles_too(folder: Path) -> None:
+    sketch, parent = sketch_of_a_session(), os.getpid()
+    entered, end = threading.Event(), threading.Event()
+
+    def compile(sketches: Any) -> Iterator[None]:
+        if os.getpid() == parent:
+            entered.set()
+            end.wait()
+        return iter([None] * len(sketches))
+
+    asked = compiler.Compiler(compile)
+    asked.request([sketch])
+    entered.wait()
+    child = os.fork()
+    if not child:
+        request = asked.request([sketch])
+        asked.finish()
+        os._exit(0 if request.is_done else 1)
+    end.set()
+    asked.finish()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_what_lies_in_the_working_folder_is_not_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sketch = sketch_of_a_session()
+    where = tmp_path / "anybodys"
+    where.mkdir()
+    (where / "signal.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(where)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    assert list(compiler.by_process([sketch])) == [compiled(sketch)]
 
 
 def test_what_cannot_be_compiled_is_left_to_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

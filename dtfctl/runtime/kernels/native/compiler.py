@@ -8,6 +8,7 @@ wait at the interpreter's lock, and as LLVM takes memory that no step needs.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from dtfctl import guard
 from dtfctl.runtime.kernels.native import kept
@@ -74,7 +76,8 @@ class Compiler:
         made = Request(list({s.digest: s for s in sketches}.values()))
         with self._lock:
             self._waiting.append(made)
-            if self._thread is None:
+            # A forked process has what was known, and no thread.
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = guard.once(self._run, name="compile")
                 self._thread.start()
         return made
@@ -97,11 +100,9 @@ class Compiler:
                 if not requests:
                     self._thread = None
                     return
-            try:
-                self._make([s for r in requests for s in r.sketches])
-            finally:
-                for request in requests:
-                    request.is_done = True
+            guard.call(partial(self._make, [s for r in requests for s in r.sketches]), "compiling regions")
+            for request in requests:
+                request.is_done = True
 
     def _make(self, sketches: list[Sketch]) -> None:
         missing = {}
@@ -121,9 +122,11 @@ def by_process(sketches: Sequence[Sketch]) -> Iterator[Compiled | None]:
     """Compile sketches by a process that ends when it has, or with this one."""
     if not sketches or _ended.is_set():
         return
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", _PROGRAM]
+    # It imports from where this process does, and else from nowhere: -c alone looks into the working folder first.
+    command = [sys.executable, "-P", "-c", _PROGRAM]
     try:
+        path = os.pathsep.join(map(os.path.abspath, sys.path))
+        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     except OSError as e:
         log.warning("regions are not compiled: %s: %s", command[0], e)
@@ -135,11 +138,15 @@ def by_process(sketches: Sequence[Sketch]) -> Iterator[Compiled | None]:
         _running.discard(process)
         process.kill()
         process.wait()
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            # Of a process that died it has what could not be written.
+            process.stdin.close()
 
 
 def _answers(process: subprocess.Popen[bytes], sketches: Sequence[Sketch]) -> Iterator[Compiled | None]:
     assert process.stdin is not None and process.stdout is not None
-    with process.stdin, process.stdout:
+    with process.stdout:
         for sketch in sketches:
             try:
                 process.stdin.write(sketch.text.encode() + b"\n")

@@ -81,14 +81,14 @@ class Library:
         self._sgemm = self._declared("sgemm", *_SGEMM)
         self.engine = ctypes.c_void_p()
         self.call("engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
-        # Of OpenMP 5: it ends the calling thread's team. Where there is none, or no such function, nothing happens.
-        pause = getattr(self._dll, "omp_pause_resource_all", None)
-        if pause is not None:
-            on_idle(lambda: None if self.is_forked else pause(_PAUSE_SOFT))
         # A forked process has none of the threads, and the library would wait for them.
         self.is_forked = False
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
+        # Of OpenMP 5: it ends the calling thread's team. Where there is none, or no such function, nothing happens.
+        pause = getattr(self._dll, "omp_pause_resource_all", None)
+        if pause is not None:
+            on_idle(lambda: None if self.is_forked else pause(_PAUSE_SOFT))
 
     def threads(self) -> int:
         """Count the threads the library gives to what the calling thread wants."""
