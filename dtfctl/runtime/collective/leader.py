@@ -117,14 +117,26 @@ class Leader:
         except OpError as e:
             refused = worker_pb2.GroupReady(request=asked.request, code=e.error_code, message=e.message)
             return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
-        if asked.device in forming.asked and self._is_foreign(task):
-            forming.repeated.append((task, asked))
-            return []
+        before = forming.asked.get(asked.device)
+        if before is not None and self._is_foreign(task):
+            if before[1].incarnation == asked.incarnation:
+                return self._repeat(forming, task, asked)
+            # It was restarted: nobody is there any more who waits for what it has asked before.
+            forming.repeated = [(of, a) for of, a in forming.repeated if a.device != asked.device]
         forming.asked[asked.device] = task, asked
         if len(forming.asked) < forming.size:
             return []
         del self._forming[key]
         return self._form(key, forming)
+
+    @staticmethod
+    def _repeat(forming: _Forming, task: str, asked: worker_pb2.JoinGroup) -> list[Answer]:
+        if len(forming.repeated) < MAX_WAITING:
+            forming.repeated.append((task, asked))
+            return []
+        error = ResourceExhaustedError(f"{asked.device} has asked too often for group {asked.group_key}")
+        refused = worker_pb2.GroupReady(request=asked.request, code=error.error_code, message=error.message)
+        return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
 
     def _form(self, key: tuple[str, int], forming: _Forming) -> list[Answer]:
         number = self._new_number() | GROUP_BIT
@@ -198,6 +210,11 @@ class Leader:
             )
             return self.end(asked.communicator, error)
         if asked.is_source:
+            if source not in (-1, formed.ranks[asked.device]):
+                error = InvalidArgumentError(
+                    f"Instance {asked.instance_key} has several sources: {list(formed.ranks)[source]}, {asked.device}"
+                )
+                return self.end(asked.communicator, error)
             source = formed.ranks[asked.device]
             formed.agreed[asked.instance_key] = what, source
         if what.startswith("Broadcast") and source < 0:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from dtfctl.protocol import device_pb2, tensorflow_worker_pb2, worker_pb2
 from dtfctl.runtime.collective.algorithms import Array
@@ -290,9 +291,11 @@ class Mixed:
         if kind is None:
             raise UnimplementedError(f"Members of both kinds cannot do collectives of type {asked.type} together")
         shape = tuple(dim.size for dim in asked.shape.dim)
-        request = CollectiveRequest(
-            kind, asked.group_key, asked.group_size, asked.instance_key, None, shape, as_dtype(asked.data_type).np
-        )
+        try:
+            dtype = as_dtype(asked.data_type).np
+        except TypeError as e:
+            raise InvalidArgumentError(f"{asked.device} computes with a group, of no type that is known: {e}") from None
+        request = CollectiveRequest(kind, asked.group_key, asked.group_size, asked.instance_key, None, shape, dtype)
 
         def answer(message: worker_pb2.CollectiveMessage) -> None:
             ready = message.instance_ready
@@ -464,9 +467,12 @@ def _unpack(answer: tensorflow_worker_pb2.RecvBufResponse, like: Array) -> None:
     """Copy what was fetched.
 
     Raises:
-        InternalError: it is not as long as expected.
+        InternalError: it cannot be read, or is not as long as expected.
     """
-    extra = tensorflow_worker_pb2.RecvBufRespExtra.FromString(answer.transport_options.value)
+    try:
+        extra = tensorflow_worker_pb2.RecvBufRespExtra.FromString(answer.transport_options.value)
+    except DecodeError as e:
+        raise InternalError(f"What RecvBuf has brought cannot be read: {e}") from None
     out = like.view(np.uint8)
     at = 0
     for piece in extra.tensor_content:

@@ -176,8 +176,10 @@ class Recorder:
         found = self._keys.get(key)
         if found is None:
             source, name = "", key
-            if not key.startswith("client;"):
-                source, _, _, name, *_ = key.split(";")
+            parts = key.split(";")
+            # What the client gives and gets has another form, and a peer may send what has none.
+            if len(parts) > 3 and parts[0] != "client":
+                source, name = parts[0], parts[3]
             comes = bool(source) and not source.startswith(self.prefix)
             found = _Key(comes, name, source.rpartition("/device:")[0], zlib.crc32(key.encode()))
             if len(self._keys) < MOST_EVENTS:
@@ -199,6 +201,9 @@ class Recorder:
 
     def ended(self, partition: Partition, step: int, taken_s: float, trace: StepTrace | None) -> None:
         """Note that a part has ended just now, and how long it has taken."""
+        # Who began it may be gone: then nobody else asks.
+        if self.is_over():
+            return
         end = clock()
         start = end - int(taken_s * 1e9)
         with self._lock:

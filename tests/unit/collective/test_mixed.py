@@ -11,14 +11,16 @@ import pytest
 
 from dtfctl.protocol import tensorflow_worker_pb2 as pb
 from dtfctl.runtime.collective import members
+from dtfctl.runtime.collective.communicator import Member
 from dtfctl.runtime.collective.members import Collectives
-from dtfctl.runtime.collective.mixed import OURS
+from dtfctl.runtime.collective.mixed import OURS, Mixed
 from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.collective.step_ids import StepIds
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     FailedPreconditionError,
+    InternalError,
     InvalidArgumentError,
     OpError,
     UnimplementedError,
@@ -133,6 +135,54 @@ def test_members_must_agree(tasks: dict[str, Collectives]) -> None:
     assert isinstance(second.token.reason, InvalidArgumentError)
     assert "Shape mismatch" in second.token.reason.message
     assert first.token.reason is not None
+
+
+def test_a_broadcast_has_one_source(tasks: dict[str, Collectives]) -> None:
+    steps = [Step(tasks, task, 10 + task, kind="Broadcast", is_source=True) for task in range(2)]
+    assert isinstance(steps[1].token.reason, InvalidArgumentError)
+    assert "several sources" in steps[1].token.reason.message
+    assert steps[0].token.reason is not None
+
+
+def test_who_was_restarted_before_the_group_was_whole_is_in_it_in_its_new_life(tasks: dict[str, Collectives]) -> None:
+    answers: list[Any] = []
+    for life in (8, 9):
+        request = pb.CompleteGroupRequest(group_key=1, group_size=2, device_type="CPU")
+        request.device_attributes.name, request.device_attributes.incarnation = f"{TASKS[1]}/device:CPU:0", life
+        for _ in range(2):
+            tasks[TASKS[0]].complete_group(request, lambda answer, error: answers.append(answer))
+    Step(tasks, 0, 10)
+    assert answers and [d.incarnation for d in answers[0].device_attributes] == [5, 9]
+    # Nobody waits for what the former life has asked.
+    assert len(answers) == 2
+
+
+def test_a_type_that_is_none_is_refused(tasks: dict[str, Collectives]) -> None:
+    for task in (0, 1):
+        Step(tasks, task, 10 + task)
+    request = pb.CompleteInstanceRequest(group_key=1, instance_key=2, device=f"{TASKS[1]}/device:CPU:0", data_type=0)
+    with pytest.raises(InvalidArgumentError, match="DType"):
+        tasks[TASKS[0]].complete_instance(request, lambda value, error: None)
+
+
+def test_what_cannot_be_read_fails_who_has_fetched_it() -> None:
+    def call(task: str, method: str, request: Any, answer: Any, done: Callable[..., None]) -> Callable[[], None]:
+        response = pb.RecvBufResponse()
+        response.transport_options.value = b"\xff\xff"
+        done(response, None)
+        return lambda: None
+
+    foreign: Any = SimpleNamespace(call=call)
+    errors: list[OpError | None] = []
+    Mixed(TASKS[0], 5, TASKS[0], foreign).fetch_from(
+        Member(f"{TASKS[1]}/device:CPU:0", TASKS[1], 6, True),
+        1,
+        f"{TASKS[0]}/device:CPU:0",
+        "key",
+        np.zeros(3, np.float32),
+        lambda value, error: errors.append(error),
+    )
+    assert len(errors) == 1 and isinstance(errors[0], InternalError)
 
 
 def test_what_they_cannot_do_is_refused(tasks: dict[str, Collectives]) -> None:

@@ -138,6 +138,28 @@ def test_who_comes_second_is_told_to_wait(addresses: dict[str, list[str]]) -> No
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT  # type: ignore[attr-defined]
 
 
+def test_a_recording_ends_with_its_time_also_when_who_began_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = recording.Recorder("id", "/job:localhost/replica:0/task:0", seconds=30)
+    recording.start(recorder)
+    try:
+        with tf.Graph().as_default(), tf.Session() as session:
+            answer = tf.constant(2) * tf.placeholder_with_default(3, [])
+            assert session.run(answer) == 6
+            assert recorder.steps == 1
+            late = recording.clock() + 31 * 10**9
+            monkeypatch.setattr(recording, "clock", lambda: late)
+            session.run(answer)
+        assert recording.ACTIVE is None and recorder.steps == 1
+    finally:
+        recorder.end()
+
+
+def test_keys_of_any_form_can_be_recorded() -> None:
+    recorder = recording.Recorder("id", PS)
+    assert recorder.key(f"{WORKER}/device:CPU:0;01;{PS}/device:CPU:0;x:0;0:0").source == WORKER
+    assert not recorder.key("what is no key; at all").comes
+
+
 def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MOST_EVENTS", 3)
     recorder = recording.Recorder("id", PS)
