@@ -119,7 +119,7 @@ class Leader:
             return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
         before = forming.asked.get(asked.device)
         if before is not None and self._is_foreign(task):
-            if before[1].incarnation == asked.incarnation:
+            if before[1].incarnation == asked.incarnation or not self._is_foreign(before[0]):
                 return self._repeat(forming, task, asked)
             # It was restarted: nobody is there any more who waits for what it has asked before.
             forming.repeated = [(of, a) for of, a in forming.repeated if a.device != asked.device]

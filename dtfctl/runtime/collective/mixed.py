@@ -116,6 +116,9 @@ class Mixed:
                 )
                 for d in answer.device_attributes
             ]
+            if all(member.device != asked.device for member in members):
+                failed(InternalError(f"{self._leader} answers {asked.device} with a group that it is not in"))
+                return
             ready = worker_pb2.GroupReady(request=asked.request, communicator=_number(answer, members))
             ready.member.extend(members)
             told(self._leader, worker_pb2.CollectiveMessage(group_ready=ready))

@@ -160,7 +160,7 @@ def test_who_was_restarted_before_the_group_was_whole_is_in_it_in_its_new_life(t
 def test_a_type_that_is_none_is_refused(tasks: dict[str, Collectives]) -> None:
     for task in (0, 1):
         Step(tasks, task, 10 + task)
-    request = pb.CompleteInstanceRequest(group_key=1, instance_key=2, device=f"{TASKS[1]}/device:CPU:0", data_type=0)
+    request = pb.CompleteInstanceRequest(group_key=1, instance_key=2, device=f"{TASKS[1]}/device:CPU:0")
     with pytest.raises(InvalidArgumentError, match="DType"):
         tasks[TASKS[0]].complete_instance(request, lambda value, error: None)
 
@@ -183,6 +183,19 @@ def test_what_cannot_be_read_fails_who_has_fetched_it() -> None:
         lambda value, error: errors.append(error),
     )
     assert len(errors) == 1 and isinstance(errors[0], InternalError)
+
+
+def test_a_group_without_the_one_who_has_asked_fails_it(
+    tasks: dict[str, Collectives], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(self: Wire, task: str, method: str, request: Any, answer: Any, done: Any) -> Callable[[], None]:
+        done(pb.CompleteGroupResponse(group_key=1, group_size=2), None)
+        return lambda: None
+
+    monkeypatch.setattr(Wire, "call", call)
+    step = Step(tasks, 1, 10)
+    assert isinstance(step.token.reason, InternalError)
+    assert f"{TASKS[1]}/device:CPU:0" in step.token.reason.message
 
 
 def test_what_they_cannot_do_is_refused(tasks: dict[str, Collectives]) -> None:
