@@ -15,6 +15,7 @@ from dtfctl.runtime.keras import (
     losses,
     metrics,
     models,
+    op_layer as op_layer,
     optimizers,
     preprocessing,
     regularizers,
