@@ -1,4 +1,4 @@
-"""`tf.contrib.predictor`: a SavedModel, or an estimator, as a function of arrays."""
+"""`tf.contrib.predictor`: a SavedModel as a function of arrays."""
 
 from __future__ import annotations
 

@@ -59,3 +59,8 @@ def test_hashes_of_words() -> None:
     assert text.hashing_trick("the cat", 20, "md5") == text.hashing_trick("The, CAT!", 20, "md5")
     assert all(1 <= n < 7 for n in text.one_hot("some more words here", 7))
     assert text.text_to_word_sequence("a,b-c", ",", split="-") == ["a", "b", "c"]
+
+
+def test_a_hash_of_no_known_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="hash_function"):
+        text.hashing_trick("a b", 10, "sha1")

@@ -21,6 +21,12 @@ def causal_mask(scores: Any) -> Any:
     return math_ops.cast(matrix_band_part(ones, -1, 0), dtypes.bool_)
 
 
+def _hidden(seen: Any, scores: Any) -> Any:
+    """Make what takes so much off the scores that are not seen that nothing of them is left; finite in their dtype."""
+    most = 65504.0 if scores.dtype.base_dtype is dtypes.float16 else 1.0e9
+    return most * (1.0 - math_ops.cast(seen, scores.dtype))
+
+
 class _Attention(Layer):
     """Base of attention over [query, value] or [query, value, key], each [batch, steps, size].
 
@@ -63,8 +69,7 @@ class _Attention(Layer):
             before = causal_mask(scores)
             seen = before if seen is None else math_ops.logical_and(seen, before)
         if seen is not None:
-            hidden = 1.0 - math_ops.cast(seen, scores.dtype)
-            scores -= (65504.0 if scores.dtype.base_dtype is dtypes.float16 else 1.0e9) * hidden
+            scores -= _hidden(seen, scores)
         weights = nn_ops.softmax(scores)
         if self.dropout:
             whole = weights
@@ -163,6 +168,8 @@ class MultiHeadAttention(Layer):
             raise NotImplementedError(
                 "MultiHeadAttention: attention goes over axis 1 here; fold other axes into the batch"
             )
+        if not (output_shape is None or isinstance(output_shape, int) or len(output_shape) == 1):
+            raise NotImplementedError(f"MultiHeadAttention: outputs have one size here, not {list(output_shape)}")
         super().__init__(**kwargs)
         self.num_heads, self.key_dim, self.value_dim = num_heads, key_dim, value_dim or key_dim
         self.dropout, self.use_bias, self.supports_masking = dropout, use_bias, True
@@ -200,7 +207,7 @@ class MultiHeadAttention(Layer):
         if seen is not None:
             while (seen.shape.rank or 0) < 4:
                 seen = array_ops.expand_dims(seen, -3)
-            scores += (1.0 - math_ops.cast(seen, scores.dtype)) * -1.0e9
+            scores -= _hidden(seen, scores)
         weights = nn_ops.softmax(scores)
         kept = weights
         if self.dropout:

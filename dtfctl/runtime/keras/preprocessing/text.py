@@ -37,14 +37,19 @@ def hashing_trick(
 
     Args:
         hash_function: Python's `hash` when None, "md5", which is the same everywhere, or a function.
+
+    Raises:
+        ValueError: it is none of these.
     """
     found: Callable[[str], int]
     if hash_function == "md5":
         found = _md5
     elif callable(hash_function):
         found = hash_function
-    else:
+    elif hash_function is None:
         found = hash
+    else:
+        raise ValueError(f'hash_function is None, "md5" or a function, not {hash_function!r}')
     return [found(word) % (n - 1) + 1 for word in text_to_word_sequence(text, filters, lower, split)]
 
 
