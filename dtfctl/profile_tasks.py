@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from dtfctl.runtime.profiler.summary import summarize
 
 
 def main() -> int:
+    # Tasks are told to stop, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     asked: dict[str, Any] = json.load(sys.stdin)
     targets = [Target(**target) for target in asked["targets"]]
     identity = Identity(*(Path(path) for path in asked["tls"])) if asked["tls"] else None

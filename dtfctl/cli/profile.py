@@ -60,6 +60,8 @@ def profile(
     seconds_most = seconds(longest, "--max-time")
     if not 0 < seconds_most <= LONGEST_S:
         raise UsageError(f"--max-time is to be more than 0 and at most {LONGEST_S:.0f}s")
+    if to is not None and (to.is_dir() or not to.absolute().parent.is_dir()):
+        raise UsageError(f"--to {to}: " + ("that is a folder" if to.is_dir() else f"there is no folder {to.parent}"))
     screen = session.screen
     cluster = session.open()
     file = to or Path(f"{cluster.name}-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[format]}")

@@ -16,6 +16,7 @@ from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.paths import ClusterPaths
 
 Format: TypeAlias = Literal["perfetto", "chrome"]
+STOP_S = 3.0
 
 
 def profile(
@@ -70,8 +71,13 @@ def _tls(paths: ClusterPaths) -> Sequence[str]:
 
 
 def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None]) -> dict[str, Any]:
+    # In a group of its own: a terminal's Ctrl-C is for this process, which ends that one.
     process = subprocess.Popen(
-        [sys.executable, "-m", "dtfctl.profile_tasks"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "dtfctl.profile_tasks"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
     )
     try:
         assert process.stdin is not None and process.stdout is not None
@@ -86,7 +92,12 @@ def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None
             told(said["steps"])
         raise InternalError(f"the process that records ended with {process.wait()}")
     finally:
-        process.kill()
-        process.wait()
+        # It has tasks stop recording, where it still does.
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         assert process.stdout is not None
         process.stdout.close()

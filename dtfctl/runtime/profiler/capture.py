@@ -208,9 +208,16 @@ def _take(task: _Task, id: str) -> None:
         if part is None:
             return
         record.lost, record.traced, record.steps = int(part.lost), int(part.traced), int(part.steps)
-        record.events.extend(unpacked(part.events))
+        try:
+            record.events.extend(unpacked(part.events))
+        except (ValueError, IndexError):
+            record.problem = "what it has recorded makes no sense"
+            return
         start += len(part.events.kind)
         if part.last:
+            return
+        if not part.events.kind:
+            record.problem = "what it has recorded has no end"
             return
 
 

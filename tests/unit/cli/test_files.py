@@ -64,3 +64,10 @@ def test_hosts_clean_says_how_many_hosts_have_nothing_left(
     done.pop()
     result = dtfctl("hosts", "clean", str(file), "--yes")
     assert (result.code, result.out) == (5, "cluster lab was removed from none of 1 host\n")
+
+
+def test_a_profile_for_no_folder_is_refused_before_anything_is_recorded(dtfctl: Dtfctl, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none" / "x.json"):
+        refused = dtfctl("profile", "--to", str(place))
+        assert refused.code == 2
+        assert "folder" in refused.err

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent import futures
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -169,3 +173,38 @@ def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -
     recorder.end()
     recorder.add(Kind.COLLECTION, "generation 0", "", 1, 2)
     assert len(recorder.wanted()) == 3
+
+
+def test_tasks_are_told_to_stop_when_the_process_that_records_is_ended(addresses: dict[str, list[str]]) -> None:
+    asked: dict[str, Any] = {"targets": [asdict(target) for target in targets(addresses)], "tls": []}
+    asked |= {"job": "", "steps": 9, "seconds": 60, "file": "", "format": "chrome"}
+    command = [sys.executable, "-m", "dtfctl.profile_tasks"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        with process.stdin:
+            json.dump(asked, process.stdin)
+        assert "steps" in json.loads(process.stdout.readline())
+        process.terminate()
+    records = capture(targets(addresses), None, steps=1, seconds=0.1)
+    assert [record.problem for record in records] == ["", ""]
+
+
+def test_what_makes_no_sense_is_a_tasks_problem() -> None:
+    def answer(method: str) -> Any:
+        said: dict[str, Any] = {
+            "Take": profile_pb2.ProfilePart(events=profile_pb2.ProfileEvents(kind=[1])),
+        }
+        return grpc.unary_unary_rpc_method_handler(
+            lambda request, context: said.get(method, profile_pb2.ProfileState(now_ns=1, steps=1)).SerializeToString()
+        )
+
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    methods = {name: answer(name) for name in ("Start", "Look", "Stop", "Take")}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(NAME, methods)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        (record,) = capture([Target("ps/0", f"127.0.0.1:{port}")], None, steps=1, seconds=1)
+    finally:
+        server.stop(None)
+    assert "makes no sense" in record.problem
