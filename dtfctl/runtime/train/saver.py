@@ -280,15 +280,16 @@ class Saver:
             raise
         written = written.decode() if isinstance(written, bytes) else str(written)
         if write_state:
-            self._record(written, meta_graph_suffix)
-            checkpoints._update(
-                str(folder),
-                written,
-                self.last_checkpoints,
-                latest_filename,
-                self._save_relative_paths,
-            )
-            self._delete_old(meta_graph_suffix)
+            with self._saving:
+                self._record(written, meta_graph_suffix)
+                checkpoints._update(
+                    str(folder),
+                    written,
+                    self.last_checkpoints,
+                    latest_filename,
+                    self._save_relative_paths,
+                )
+                self._delete_old(meta_graph_suffix)
         if write_meta_graph:
             export_meta_graph(f"{written}.{meta_graph_suffix}", graph=sess.graph, saver_def=self._built)
         return written
@@ -320,11 +321,8 @@ class Saver:
         def run() -> Any:
             return sess._run_with(definition.save_tensor_name, {filename: object_scalar(prefix.encode()), **unread})
 
-        def save() -> str:
-            with self._saving:
-                return self._save_by(run, sess, save_path, prefix, None, "meta", write_meta_graph, True)
-
-        return save
+        # Written while others save: a session that hangs must not keep those of the next one from saving.
+        return lambda: self._save_by(run, sess, save_path, prefix, None, "meta", write_meta_graph, True)
 
     def size(self, graph: Graph) -> int:
         """Return how many bytes a checkpoint holds, as far as their shapes are known;

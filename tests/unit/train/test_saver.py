@@ -1,6 +1,7 @@
 """Checkpoints: save, restore, retention, what is damaged, meta graphs."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,38 @@ def test_of_two_saves_at_once_the_later_one_is_the_newest(tmp_path) -> None:
         early.join()
         late.join()
     assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model-2")
+
+
+def test_a_snapshot_that_is_not_written_holds_up_no_other_save(tmp_path, monkeypatch) -> None:
+    """As where a session hangs that has lost a task, and the training goes on in another one."""
+    model()
+    saver = tf.train.Saver()
+    entered, may_go_on = threading.Event(), threading.Event()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        finish = saver.begin_save(session, str(tmp_path / "model"), 1)
+        write = session._run_with
+
+        def hangs(*args):
+            entered.set()
+            assert may_go_on.wait(60)
+            return write(*args)
+
+        monkeypatch.setattr(session, "_run_with", hangs)
+        lost = threading.Thread(target=finish)
+        lost.start()
+        try:
+            assert entered.wait(60)
+            with tf.Session() as next_session, ThreadPoolExecutor(1) as pool:
+                next_session.run(tf.global_variables_initializer())
+                saved = pool.submit(saver.save, next_session, str(tmp_path / "model"), 2)
+                try:
+                    assert saved.result(10) == str(tmp_path / "model-2")
+                finally:
+                    may_go_on.set()
+        finally:
+            may_go_on.set()
+            lost.join()
 
 
 def test_latest_passes_over_a_checkpoint_that_is_not_whole(tmp_path) -> None:
