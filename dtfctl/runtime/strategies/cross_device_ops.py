@@ -106,7 +106,7 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
     """Reduces within each half of the devices, then between two of them, and back: few copies cross the middle.
 
     Args:
-        num_packs: into how many pieces many values are packed, each reduced as one; 0 leaves them apart.
+        num_packs: into how many pieces many values of one type are packed, each reduced as one; 0 leaves them apart.
     """
 
     def __init__(self, num_packs: int = 1) -> None:
@@ -123,14 +123,14 @@ class HierarchicalCopyAllReduce(CrossDeviceOps):
         self, reduce_op: ReduceOp, value_destination_pairs: Sequence[tuple[Any, Any]], options: CommunicationOptions
     ) -> list[Any]:
         results: list[Any] = [None] * len(value_destination_pairs)
-        dense: list[int] = []
+        dense: dict[Any, list[int]] = {}
         for i, (value, destinations) in enumerate(value_destination_pairs):
             together = devices_of(value) == devices_of(destinations) and len(value.values) > 1
             if together and not any(isinstance(v, IndexedSlices) for v in value.values):
-                dense.append(i)
+                dense.setdefault(value.values[0].dtype.base_dtype, []).append(i)
             else:
                 results[i] = ReductionToOneDevice().reduce(reduce_op, value, destinations, options)
-        for chosen in _packs(dense, self.num_packs):
+        for chosen in (pack for alike in dense.values() for pack in _packs(alike, self.num_packs)):
             columns = [value_destination_pairs[i][0].values for i in chosen]
             for i, result in zip(chosen, in_packs(columns, lambda vs: self._all_reduce(reduce_op, vs)), strict=True):
                 results[i] = Mirrored(result)

@@ -97,6 +97,24 @@ def test_every_reduction_ends_with_the_same_weights(operations: Any) -> None:
         np.testing.assert_allclose(together[key], value, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
+def test_gradients_of_several_types_are_packed_by_type() -> None:
+    strategy = mirrored(2, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
+    with tf.Graph().as_default(), strategy.scope():
+        single = tf.get_variable("single", [2], initializer=tf.ones_initializer())
+        double = tf.get_variable("double", [3], tf.float64, initializer=tf.ones_initializer())
+        other = tf.get_variable("other", [2], initializer=tf.ones_initializer())
+
+        def step() -> Any:
+            loss = tf.reduce_sum(single * other) + tf.cast(2 * tf.reduce_sum(double), tf.float32)
+            return tf.train.GradientDescentOptimizer(0.25).minimize(loss)
+
+        update = strategy.group(strategy.run(step))
+        with tf.Session(config=CPUS) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(update)
+            assert [v.tolist() for v in session.run([single, double, other])] == [[0.5] * 2, [0.0] * 3, [0.5] * 2]
+
+
 def test_a_users_own_reduction_is_used() -> None:
     class Tree(tf.distribute.CrossDeviceOps):
         calls = 0
