@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.graph_stack import graph_stack, push_graph
@@ -47,11 +48,11 @@ class _Surroundings:
             yield
 
 
-class _Replica(threading.Thread):
-    """One replica's call."""
+class _Replica:
+    """One replica's call, in a thread of its own."""
 
     def __init__(self, strategy: Any, index: int, device: str, around: _Surroundings, creator: Any) -> None:
-        super().__init__(name=f"replica-{index}", daemon=True)
+        self._thread = guard.once(self._run, name=f"replica-{index}")
         self.strategy, self.index, self.device = strategy, index, device
         self.around, self.creator = around, creator
         self.graph = context.get_default_graph()
@@ -65,6 +66,9 @@ class _Replica(threading.Thread):
         self.variables: Any = None
         self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
 
+    def start(self) -> None:
+        self._thread.start()
+
     def advance(self) -> None:
         """Let the call go on to its next merge, or its end; raise what it has raised."""
         self._go.release()
@@ -76,9 +80,9 @@ class _Replica(threading.Thread):
         """End a call that waits for a merge."""
         self.stopped = True
         self._go.release()
-        self.join()
+        self._thread.join()
 
-    def run(self) -> None:
+    def _run(self) -> None:
         self._go.acquire()
         try:
             if not self.stopped:

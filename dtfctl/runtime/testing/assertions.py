@@ -7,10 +7,10 @@ import os
 import re
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, TextIO
 
+from dtfctl import guard
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.testing.arrays import ArrayAssertions
 
@@ -38,7 +38,7 @@ class Checked:
             except BaseException as e:
                 self._error = e
 
-        self._thread = threading.Thread(target=run)
+        self._thread = guard.once(run, name="checked", daemon=False)
 
     def start(self) -> None:
         self._thread.start()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 SCRIPT = """
+import os
 import sys
 import unittest
 
@@ -114,7 +115,11 @@ class GradientsTest(test.TestCase):
     def testNames(self):
         self.assertEqual(["CPU"], [d.device_type for d in device_lib.list_local_devices() if d.device_type == "CPU"])
         self.assertFalse(config.tensor_float_32_execution_enabled())
+        before = os.environ.get("DTF_NATIVE")
         config.enable_op_determinism()
+        self.assertEqual("0", os.environ["DTF_NATIVE"])
+        config.disable_op_determinism()
+        self.assertEqual(before, os.environ.get("DTF_NATIVE"))
         self.assertEqual((random_seed.DEFAULT_GRAPH_SEED, 5), random_seed.get_seed(5))
         self.assertFalse(ops.inside_function())
         self.assertTrue(sparse_tensor.is_sparse(tf.SparseTensor([[0]], [1], [2])))
