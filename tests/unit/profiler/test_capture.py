@@ -105,17 +105,15 @@ def test_parts_nodes_and_tensors_are_recorded_on_one_clock(addresses: dict[str, 
 
 
 def test_nothing_is_recorded_of_other_jobs(addresses: dict[str, list[str]], training: None) -> None:
-    records = capture(targets(addresses), None, steps=1, seconds=1, job="another-1")
+    records = capture(targets(addresses), None, steps=1, seconds=0.3, job="another-1")
     assert [record.steps for record in records] == [0, 0]
     assert {event.kind for record in records for event in record.events} <= {Kind.COLLECTION}
 
 
-def test_a_task_that_is_gone_is_named_and_the_others_are_recorded(
-    addresses: dict[str, list[str]], training: None
-) -> None:
+def test_a_task_that_is_gone_is_named_and_the_others_are_asked(addresses: dict[str, list[str]]) -> None:
     (port,) = free_ports(1)
-    worker, gone = capture([targets(addresses)[1], Target("worker/1", f"127.0.0.1:{port}")], None, steps=3, seconds=60)
-    assert worker.steps >= 3
+    worker, gone = capture([targets(addresses)[1], Target("worker/1", f"127.0.0.1:{port}")], None, steps=1, seconds=0.1)
+    assert not worker.problem and worker.error_ns
     assert gone.problem and not gone.events
 
 
