@@ -7,16 +7,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ProfileStart(_message.Message):
-    __slots__ = ("id", "seconds", "steps", "job")
+    __slots__ = ("id", "seconds", "job")
     ID_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
-    STEPS_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     id: str
     seconds: float
-    steps: int
     job: str
-    def __init__(self, id: _Optional[str] = ..., seconds: _Optional[float] = ..., steps: _Optional[int] = ..., job: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., seconds: _Optional[float] = ..., job: _Optional[str] = ...) -> None: ...
 
 class ProfileState(_message.Message):
     __slots__ = ("task", "incarnation", "now_ns", "steps", "running", "id")

@@ -6,19 +6,16 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 
-from dtfctl.net.address import UNIX
 from dtfctl.net.tls import Identity
-from dtfctl.net.unix import short
 from dtfctl.protocol import profile_pb2
-from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
+from dtfctl.runtime.services.grpc_tools import channel_to
 from dtfctl.runtime.services.profile_service import NAME
-from dtfctl.runtime.steps.recording import Kind
+from dtfctl.runtime.steps.recording import Event, Kind
 
 ANSWER_S = 10.0
 CONNECT_S = 3.0
@@ -44,35 +41,17 @@ class Target:
     server_name: str = ""
 
 
-@dataclass(frozen=True)
-class TaskEvent:
-    """What happened in a task; times are ns of this process's wall clock. See `recording.Event`."""
-
-    kind: Kind
-    name: str
-    about: str
-    start: int
-    spent: int
-    thread: int
-    step: int
-    bytes: int
-    flow: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.spent
-
-
 @dataclass
 class TaskRecord:
     """What one task has recorded.
 
     Attributes:
-        ahead_ns: by how much its clock is ahead of this process's; events' times are without it.
+        ahead_ns: by how much its clock is ahead of this process's.
         error_ns: how wrong that may be.
         steps: how many parts of steps have ended; traced: of how many the nodes were timed.
         lost: events there was no room for.
         problem: why there is nothing of it, or not all.
+        events: by when they began, in ns of this process's wall clock.
     """
 
     name: str
@@ -82,7 +61,7 @@ class TaskRecord:
     traced: int = 0
     lost: int = 0
     problem: str = ""
-    events: list[TaskEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
 
 class _Task:
@@ -90,16 +69,7 @@ class _Task:
 
     def __init__(self, target: Target, identity: Identity | None, ways: contextlib.ExitStack) -> None:
         self.record = TaskRecord(target.name)
-        address = target.address
-        if address.startswith(UNIX):
-            address = UNIX + ways.enter_context(short(Path(address.removeprefix(UNIX))))
-        if identity is None:
-            channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        else:
-            pem = identity.pem()
-            credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
-            name = (("grpc.ssl_target_name_override", target.server_name),) if target.server_name else ()
-            channel = grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
+        channel = channel_to(target.address, identity, target.server_name, ways)
         ways.callback(channel.close)
         p = profile_pb2
         self.start, self.look, self.stop = (
@@ -221,7 +191,7 @@ def _take(task: _Task, id: str) -> None:
             return
 
 
-def unpacked(columns: profile_pb2.ProfileEvents) -> Iterator[TaskEvent]:
+def unpacked(columns: profile_pb2.ProfileEvents) -> Iterator[Event]:
     """Read events from their columns; kinds that are not known are left out.
 
     Raises:
@@ -232,9 +202,9 @@ def unpacked(columns: profile_pb2.ProfileEvents) -> Iterator[TaskEvent]:
     numbers = columns.start_ns, columns.spent_ns, columns.thread, columns.step, columns.bytes, columns.flow
     for (kind, name, about), values in zip(zip(*places, strict=True), zip(*numbers, strict=True), strict=True):
         if kind in known:
-            yield TaskEvent(Kind(kind), texts[name], texts[about], *values)
+            yield Event(Kind(kind), texts[name], texts[about], *values)
 
 
 def _align(record: TaskRecord) -> None:
-    record.events = [replace(event, start=event.start - record.ahead_ns) for event in record.events]
+    record.events = [event._replace(start=event.start - record.ahead_ns) for event in record.events]
     record.events.sort(key=lambda event: event.start)

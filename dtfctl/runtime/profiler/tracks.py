@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dtfctl.runtime.profiler.capture import TaskEvent, TaskRecord
-from dtfctl.runtime.steps.recording import Kind
+from dtfctl.runtime.profiler.capture import TaskRecord
+from dtfctl.runtime.steps.recording import Event, Kind
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Bar:
     process: int
     row: int
     label: str
-    event: TaskEvent
+    event: Event
 
 
 def short_task(task: str) -> str:
@@ -34,7 +34,7 @@ def short_task(task: str) -> str:
     return task.replace("/job:", "").replace("/replica:0", "").replace("/task:", "/")
 
 
-def label(event: TaskEvent) -> str:
+def label(event: Event) -> str:
     """Write what an event is, for a person."""
     match event.kind:
         case Kind.SEND:
@@ -69,7 +69,7 @@ def bars(records: Iterable[TaskRecord]) -> Iterator[Bar]:
             rows += len(lanes)
 
 
-def _has_room(ends: list[int], event: TaskEvent) -> bool:
+def _has_room(ends: list[int], event: Event) -> bool:
     while ends and ends[-1] <= event.start:
         ends.pop()
     return not ends or event.end <= ends[-1]

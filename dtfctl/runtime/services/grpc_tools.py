@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -14,8 +15,11 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from dtfctl.net import listener
+from dtfctl.net.address import UNIX
 from dtfctl.net.gate import Gate, Inside
 from dtfctl.net.pings import PING_S, SILENT_S
+from dtfctl.net.tls import Identity
+from dtfctl.net.unix import short
 from dtfctl.runtime.framework.errors import Code, InternalError, InvalidArgumentError, OpError
 from dtfctl.runtime.services.call_servers import make_call_server
 from dtfctl.runtime.services.calls import Call, CallServer, Handler, Refused, Unary
@@ -55,6 +59,25 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
+
+
+def channel_to(address: str, identity: Identity | None, server_name: str, ways: contextlib.ExitStack) -> grpc.Channel:
+    """Make a channel to a task.
+
+    Args:
+        address: its "host:port", or "unix:PATH" of what leads there.
+        identity: of a certificate the cluster's authority made; None where the task serves plaintext.
+        server_name: the name the task's certificate is valid for; "" for that of the address.
+        ways: keeps a short way to a long PATH open.
+    """
+    if address.startswith(UNIX):
+        address = UNIX + ways.enter_context(short(Path(address.removeprefix(UNIX))))
+    if identity is None:
+        return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+    pem = identity.pem()
+    credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
+    name = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
+    return grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
 
 
 def unary(request_type: Any, function: Callable[[Any, Call], Any]) -> Unary:

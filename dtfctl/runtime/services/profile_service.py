@@ -63,11 +63,11 @@ class ProfileService:
         Raises:
             InvalidArgumentError. FailedPreconditionError: somebody else's recording has not ended.
         """
-        if not 0 < len(request.id) <= MOST_ID or request.steps < 0 or not 0 < request.seconds <= recording.MOST_S:
+        if not 0 < len(request.id) <= MOST_ID or not 0 < request.seconds <= recording.MOST_S:
             raise InvalidArgumentError(
                 f"A profile needs a name of at most {MOST_ID} letters and 0 to {recording.MOST_S:.0f} seconds"
             )
-        recorder = recording.Recorder(request.id, self._task, request.steps, request.seconds, request.job)
+        recorder = recording.Recorder(request.id, self._task, request.seconds, request.job)
         recording.start(recorder)
         self._recorder, self._events = recorder, []
         return self._state(recorder)

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from pathlib import Path
 from typing import Any
 
 import grpc
 
 from dtfctl import guard
-from dtfctl.net.address import UNIX
 from dtfctl.net.tls import Identity
-from dtfctl.net.unix import short
 from dtfctl.runtime.services.calls import Call, Handler, Unary
-from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
+from dtfctl.runtime.services.grpc_tools import channel_to, listen_tcp, new_server
 from dtfctl.runtime.services.master_service import NAME
 from dtfctl.runtime.steps.deadlines import DEADLINES
 
@@ -49,14 +46,7 @@ class MasterProxy:
         self._server = new_server(self._forward.find)
 
     def _connect(self, address: str) -> grpc.Channel:
-        if address.startswith(UNIX):
-            address = UNIX + self._ways.enter_context(short(Path(address.removeprefix(UNIX))))
-        if self._identity is None:
-            return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        pem = self._identity.pem()
-        credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
-        name = (("grpc.ssl_target_name_override", self._server_name),) if self._server_name else ()
-        return grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
+        return channel_to(address, self._identity, self._server_name, self._ways)
 
     def start(self, listen: str = "127.0.0.1:0") -> int:
         """Listen and give the port.

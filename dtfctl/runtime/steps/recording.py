@@ -58,7 +58,7 @@ class Kind(enum.IntEnum):
 
 
 class Event(NamedTuple):
-    """Something that took from `start` for `spent` ns of `clock`, in a thread."""
+    """Something that took from `start` for `spent` ns, in a thread; `start` is of `clock` until it leaves the task."""
 
     kind: Kind
     name: str
@@ -69,6 +69,10 @@ class Event(NamedTuple):
     step: int = 0
     bytes: int = 0
     flow: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.spent
 
 
 class _Key(NamedTuple):
@@ -84,7 +88,7 @@ class _Key(NamedTuple):
 
 
 class NodeTimes(StepTrace):
-    """Notes a step's nodes in a recording; for one who wanted a trace all the same, in that as well."""
+    """Notes a step's nodes in a recording."""
 
     def __init__(self, recorder: Recorder, step: int) -> None:
         super().__init__()
@@ -128,7 +132,6 @@ class Recorder:
     Args:
         id: whose it is.
         task: this one's full name.
-        steps: ends when so many parts of steps have; 0: does not.
         seconds: ends after so long, `MOST_S` at the most.
         job: record only what steps of this job do; "": of all.
 
@@ -139,7 +142,7 @@ class Recorder:
         epoch: ns to be added to an event's start for the wall clock's time.
     """
 
-    def __init__(self, id: str, task: str, steps: int = 0, seconds: float = MOST_S, job: str = "") -> None:
+    def __init__(self, id: str, task: str, seconds: float = MOST_S, job: str = "") -> None:
         self.id = id
         self.job = job
         self.steps = 0
@@ -150,7 +153,6 @@ class Recorder:
         self.epoch = time.time_ns() - clock()
         self.prefix = task + "/"
         self.is_ended = False
-        self._most_steps = steps
         self._until = clock() + int(min(seconds, MOST_S) * 1e9)
         self._lock = threading.Lock()
         self._paces: weakref.WeakKeyDictionary[Partition, _Pace] = weakref.WeakKeyDictionary()
@@ -191,7 +193,7 @@ class Recorder:
         with self._lock:
             if not self._is_wanted(partition):
                 return None
-            if self.job:
+            if self.job and len(self._of_job) < MOST_EVENTS:
                 self._of_job.add(step)
             pace = self._paces.setdefault(partition, _Pace())
             if not pace.is_due():
@@ -216,9 +218,6 @@ class Recorder:
             return
         with self._lock:
             self.steps += 1
-            is_over = bool(self._most_steps) and self.steps >= self._most_steps
-        if is_over:
-            self.end()
 
     def _is_wanted(self, partition: Partition) -> bool:
         return not self.job or partition.session.job == self.job
@@ -271,16 +270,12 @@ def start(recorder: Recorder) -> None:
         gc.callbacks.append(recorder.collected)
 
 
-def table_of(recorder: Recorder, step: int) -> LocalRendezvous:
-    """Make the table of a step that begins while something is recorded."""
-    return _RecordedTable(recorder, step)
-
-
 def rendezvous_of(
-    recorder: Recorder, table: LocalRendezvous, step: int, routes: Routes, transport: Transport
-) -> RoutingRendezvous:
-    """Make what leads from such a table to other tasks."""
-    return _RecordedRouting(recorder, table, step, routes, transport)
+    recorder: Recorder, step: int, routes: Routes, transport: Transport | None
+) -> tuple[LocalRendezvous, LocalRendezvous | RoutingRendezvous]:
+    """Make the table of a step that begins while something is recorded, and what kernels use: see `Step`."""
+    table = _RecordedTable(recorder, step)
+    return table, table if transport is None else _RecordedRouting(recorder, table, step, routes, transport)
 
 
 class _RecordedTable(LocalRendezvous):

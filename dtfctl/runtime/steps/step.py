@@ -31,13 +31,14 @@ class Step:
 
     def __init__(self, step_id: int, routes: Routes, transport: Transport | None, created: float = 0.0) -> None:
         self.step_id = step_id
+        self.table: LocalRendezvous
+        self.rendezvous: LocalRendezvous | RoutingRendezvous
         recorder = recording.ACTIVE
-        self.table = LocalRendezvous() if recorder is None else recording.table_of(recorder, step_id)
-        self.rendezvous: LocalRendezvous | RoutingRendezvous = self.table
-        if transport is not None and recorder is None:
-            self.rendezvous = RoutingRendezvous(self.table, step_id, routes, transport)
-        elif transport is not None and recorder is not None:
-            self.rendezvous = recording.rendezvous_of(recorder, self.table, step_id, routes, transport)
+        if recorder is not None:
+            self.table, self.rendezvous = recording.rendezvous_of(recorder, step_id, routes, transport)
+        else:
+            self.table = table = LocalRendezvous()
+            self.rendezvous = table if transport is None else RoutingRendezvous(table, step_id, routes, transport)
         self.token = CancellationToken(self._abort)
         self.resources = ResourceManager()
         self.peers: set[str] = set()

@@ -90,6 +90,12 @@ class Saver:
         elif not defer_build:
             self.build()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_saving"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _saving=threading.RLock())
+
     def build(self) -> None:
         """Add the save and restore ops to the default graph, unless that was done."""
         if self.saver_def is not None or self._is_empty:

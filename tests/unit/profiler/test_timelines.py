@@ -8,16 +8,16 @@ from collections import defaultdict
 
 from hypothesis import given, strategies as st
 
-from dtfctl.runtime.profiler.capture import TaskEvent, TaskRecord
+from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.profiler.chrome import write_chrome
 from dtfctl.runtime.profiler.perfetto import write_perfetto
 from dtfctl.runtime.profiler.summary import summarize
 from dtfctl.runtime.profiler.tracks import bars
-from dtfctl.runtime.steps.recording import Kind
+from dtfctl.runtime.steps.recording import Event, Kind
 from tests.unit.profiler.traces import read
 
 events = st.builds(
-    TaskEvent,
+    Event,
     kind=st.sampled_from(Kind),
     name=st.text(max_size=5),
     about=st.sampled_from(["", "/job:ps/replica:0/task:0", "MatMul"]),
@@ -93,8 +93,8 @@ def test_a_summary_names_whom_a_worker_waits_for_and_the_slow_one() -> None:
     ps = "/job:ps/replica:0/task:0"
 
     def worker(name: str, long: int, waiting: int) -> TaskRecord:
-        part = TaskEvent(Kind.PART, "step", "s", 0, long, 1, 1, 0, 0)
-        wait = TaskEvent(Kind.WAIT, "w1", ps, 0, waiting, 1, 1, 0, 7)
+        part = Event(Kind.PART, "step", "s", 0, long, 1, 1, 0, 0)
+        wait = Event(Kind.WAIT, "w1", ps, 0, waiting, 1, 1, 0, 7)
         return TaskRecord(name, steps=1, events=[part, wait])
 
     summary = summarize([worker("worker/0", 1000, 100), worker("worker/1", 2000, 1200)])

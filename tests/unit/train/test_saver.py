@@ -1,5 +1,6 @@
 """Checkpoints: save, restore, retention, what is damaged, meta graphs."""
 
+import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -127,6 +128,16 @@ def test_a_snapshot_that_is_not_written_holds_up_no_other_save(tmp_path, monkeyp
         finally:
             may_go_on.set()
             lost.join()
+
+
+def test_a_copy_saves_and_keeps_count_by_itself(tmp_path) -> None:
+    model()
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for made in (copy.copy(saver), copy.deepcopy(saver)):
+            assert made.save(session, str(tmp_path / "model")) == str(tmp_path / "model")
+            assert saver.last_checkpoints == []
 
 
 def test_latest_passes_over_a_checkpoint_that_is_not_whole(tmp_path) -> None:
