@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,12 @@ from typing import TYPE_CHECKING, Any
 # own. Versions that do not know it log that.
 os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
 
+from dtfctl.runtime.framework.op_library import use_op_library
+
 if TYPE_CHECKING:
     from dtfctl.runtime.api import *  # noqa: F403
+
+use_op_library("dtfctl.runtime.ops")
 
 # Imported by the program that asks for it: made of what `dtfctl.runtime.api` offers, or large.
 ABOVE = {
@@ -31,10 +36,16 @@ ABOVE = {
 }
 
 
+def _api() -> ModuleType:
+    api = importlib.import_module("dtfctl.runtime.api")
+    api.compat.v1 = sys.modules[__name__]
+    return api
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__version__":
         raise AttributeError(name)
-    api = importlib.import_module("dtfctl.runtime.api")
+    api = _api()
     if name in ABOVE:
         module = importlib.import_module(ABOVE[name])
         _say_what_is_missing(module, name)
@@ -57,5 +68,5 @@ def _say_what_is_missing(module: ModuleType, path: str) -> None:
 
 
 def __dir__() -> list[str]:
-    api = importlib.import_module("dtfctl.runtime.api")
+    api = _api()
     return sorted({*(n for n in vars(api) if not n.startswith("_")), *ABOVE})

@@ -23,12 +23,14 @@ RUNTIME = [
     {"runtime.framework", "runtime.memory", "runtime.compression"},
     {"runtime.platform"},
     {"runtime.ops", "runtime.checkpoint"},
-    {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},
+    {"runtime.compiler", "runtime.kernels", "runtime.rendezvous", "runtime.replication"},
     {"runtime.executor"},
     {"runtime.steps"},
     {"runtime.collective"},
     {"runtime.services"},
-    {"runtime.client", "runtime.train", "runtime.strategies", "runtime.data", "runtime.eager", "runtime.profiler"},
+    {"runtime.client", "runtime.eager", "runtime.profiler"},
+    {"runtime.train", "runtime.data"},
+    {"runtime.strategies"},
     {"runtime.export", "runtime.testing"},
     {"runtime.keras"},
     {"runtime.api", "runtime"},
@@ -141,6 +143,21 @@ def imports(tree: ast.AST, module: str, is_package: bool) -> set[str]:
     return {name for name in found if name == "dtfctl" or name.startswith("dtfctl.")}
 
 
+def loaded_by_name(tree: ast.AST) -> set[str]:
+    """Find the modules that `import_module` is given by name; of a name with gaps, the package that it begins with."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
+            name = node.args[0]
+            if isinstance(name, ast.JoinedStr):
+                name = name.values[0]
+                text = ast.literal_eval(name).rpartition(".")[0] if isinstance(name, ast.Constant) else ""
+            else:
+                text = ast.literal_eval(name) if isinstance(name, ast.Constant) else ""
+            found.add(text)
+    return {name for name in found if name.startswith("dtfctl.")}
+
+
 def is_module(name: str) -> bool:
     path = ROOT.parent / name.replace(".", "/")
     return path.is_dir() or path.with_suffix(".py").is_file()
@@ -157,7 +174,10 @@ def module_of(path: Path) -> str:
 
 @cache
 def imported_by(path: Path) -> set[str]:
-    return imports(ast.parse(path.read_text("utf-8")), module_of(path), path.name == "__init__.py")
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    by_name = loaded_by_name(tree) if "import_module" in text else set()
+    return imports(tree, module_of(path), path.name == "__init__.py") | by_name
 
 
 @pytest.mark.slow
@@ -212,6 +232,19 @@ def test_every_module_of_the_launcher_is_in_a_room() -> None:
         inside = {name for name in names if name.startswith(f"dtfctl.launcher.{part}.")}
         homeless = {name for name in inside if room(name.removesuffix(".__init__"), rooms) is None}
         assert homeless == {f"dtfctl.launcher.{part}.__init__"}
+
+
+def test_modules_loaded_by_their_name_count_as_imported() -> None:
+    text = """
+import importlib
+
+def load(family):
+    importlib.import_module("dtfctl.runtime.ops")
+    importlib.import_module(f"dtfctl.runtime.kernels.{family}")
+    importlib.import_module(f"{family}.math")
+    importlib.import_module(family)
+"""
+    assert loaded_by_name(ast.parse(text)) == {"dtfctl.runtime.ops", "dtfctl.runtime.kernels"}
 
 
 def test_the_rules_tell_up_from_down() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-import dtfctl.runtime as v1
+v1: ModuleType
+"""The front end itself, as which `dtfctl.runtime` enters."""
 
 bytes_or_text_types = (bytes, str)
 integral_types = (int, np.integer)

@@ -20,7 +20,6 @@ type.
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from dtfctl.protocol import graph_pb2, tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.op_library import load_entries
 from dtfctl.runtime.framework.plugins import load_plugins
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -260,8 +260,8 @@ _ENTERED: dict[str, tuple[str, str]] = {}
 
 @lru_cache(maxsize=1)
 def _notations() -> dict[str, tuple[str, str]]:
-    """Collect the family and notation of each op: the entries of `ops/op_defs`, and the lines of `signatures`."""
-    importlib.import_module("dtfctl.runtime.ops.op_defs")
+    """Collect the family and notation of each op: the entries of the library of ops, and the lines of `signatures`."""
+    load_entries()
     folder = resources.files("dtfctl.runtime.framework") / "signatures"
     files = [f for f in folder.iterdir() if f.name.endswith(".opdef")]
     lines = ((f.name.removesuffix(".opdef"), line) for f in files for line in f.read_text().splitlines())

@@ -9,13 +9,11 @@ def _square_grad(op: Operation, grad: Tensor) -> Any: ... # one gradient (or Non
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dtfctl.runtime.framework.input_ranks import check_input_ranks
+from dtfctl.runtime.framework.op_library import load_family, load_operators
 from dtfctl.runtime.framework.op_signature import op_family
 from dtfctl.runtime.framework.tensor_shape import as_shape
 
@@ -63,16 +61,6 @@ def not_differentiable(*ops: str) -> None:
         _GRADIENTS[op] = None
 
 
-@cache
-def _load(kind: str, family: str) -> None:
-    name = f"dtfctl.runtime.ops.{kind}.{family}"
-    if (
-        importlib.util.find_spec(f"dtfctl.runtime.ops.{kind}") is not None
-        and importlib.util.find_spec(name) is not None
-    ):
-        importlib.import_module(name)
-
-
 def infer_shapes(op: Operation) -> None:
     """Set the static shapes of an op's outputs; unknown where no shape function is registered.
 
@@ -82,7 +70,7 @@ def infer_shapes(op: Operation) -> None:
     check_input_ranks(op)
     function = _SHAPES.get(op.type)
     if function is None:
-        _load("shapes", op_family(op.type))
+        load_family("shapes", op_family(op.type))
         function = _SHAPES.get(op.type)
         if function is None:
             return
@@ -101,10 +89,9 @@ def find_gradient(op_type: str) -> GradientFunction | None:
     Raises:
         LookupError: nothing is registered for it.
     """
-    # Gradients compute with the operators of Tensors, which are math_ops' to give.
-    importlib.import_module("dtfctl.runtime.ops.math_ops")
+    load_operators()
     if op_type not in _GRADIENTS:
-        _load("gradients", op_family(op_type))
+        load_family("gradients", op_family(op_type))
     if op_type not in _GRADIENTS:
         raise LookupError(f"No gradient defined for operation type '{op_type}'.")
     return _GRADIENTS[op_type]

@@ -13,7 +13,7 @@ from dtfctl.runtime.keras import backend, feeding, loops, losses, metrics as met
 from dtfctl.runtime.keras.endpoint import Endpoint, call_metrics, make_metrics, output_loss, per_output
 from dtfctl.runtime.keras.network import Network
 from dtfctl.runtime.ops import array_ops, math_ops
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
 
 
 class Model(Network):

@@ -11,10 +11,10 @@ from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops import array_ops
+from dtfctl.runtime.replication.reduce_op import CommunicationImplementation, CommunicationOptions, ReduceOp
+from dtfctl.runtime.replication.values import Mirrored, PerReplica
 from dtfctl.runtime.strategies.cross_device_ops import CrossDeviceOps, divided, in_packs, mirrored_on
 from dtfctl.runtime.strategies.devices import canonical, devices_of
-from dtfctl.runtime.strategies.reduce_op import CommunicationImplementation, CommunicationOptions, ReduceOp
-from dtfctl.runtime.strategies.values import Mirrored, PerReplica
 
 _HINTS = {
     CommunicationImplementation.AUTO: "auto",

@@ -12,9 +12,9 @@ from dtfctl.runtime.framework.gradients import aggregate
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.math_ops.types import cast
+from dtfctl.runtime.replication.reduce_op import CommunicationOptions, ReduceOp, as_reduce_op
+from dtfctl.runtime.replication.values import DistributedValues, Mirrored, PerReplica
 from dtfctl.runtime.strategies.devices import devices_of, is_gpu
-from dtfctl.runtime.strategies.reduce_op import CommunicationOptions, ReduceOp, as_reduce_op
-from dtfctl.runtime.strategies.values import DistributedValues, Mirrored, PerReplica
 
 Values = Sequence[Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.convert import IndexedSlices
 from dtfctl.runtime.framework.device_spec import DeviceSpec
-from dtfctl.runtime.strategies.values import DistributedValues
+from dtfctl.runtime.replication.values import DistributedValues
 
 
 def canonical(device: str, default: str = "") -> str:

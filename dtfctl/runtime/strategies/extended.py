@@ -12,13 +12,9 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import variable_scope
 from dtfctl.runtime.ops.grouping import group as grouped
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.cross_device_ops import CrossDeviceOps, ReductionToOneDevice
-from dtfctl.runtime.strategies.devices import host_of
-from dtfctl.runtime.strategies.reduce_op import CommunicationOptions, ReduceOp, as_reduce_op
-from dtfctl.runtime.strategies.replica_context import Merge, ReplicaContext
-from dtfctl.runtime.strategies.replicas import call_for_each_replica
-from dtfctl.runtime.strategies.values import (
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.reduce_op import CommunicationOptions, ReduceOp, as_reduce_op
+from dtfctl.runtime.replication.values import (
     DistributedValues,
     Mirrored,
     PerReplica,
@@ -27,6 +23,10 @@ from dtfctl.runtime.strategies.values import (
     select_replica,
     value_container,
 )
+from dtfctl.runtime.strategies.cross_device_ops import CrossDeviceOps, ReductionToOneDevice
+from dtfctl.runtime.strategies.devices import host_of
+from dtfctl.runtime.strategies.replica_context import Merge, ReplicaContext
+from dtfctl.runtime.strategies.replicas import call_for_each_replica
 
 
 class StrategyExtended:

@@ -20,7 +20,7 @@ from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.ops.cond import cond
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variable_collections import global_variables
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
 from dtfctl.runtime.train.checkpoint_management import latest_checkpoint
 from dtfctl.runtime.train.training_util import get_or_create_global_step
 

@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.grouping import group
-from dtfctl.runtime.strategies.values import regroup
+from dtfctl.runtime.replication.values import regroup
 
 
 class InputReplicationMode(Enum):

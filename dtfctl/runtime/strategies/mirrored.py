@@ -8,12 +8,12 @@ from typing import Any
 from dtfctl.protocol.config_pb2 import ConfigProto
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.replication.values import value_container
 from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.strategies.cross_device_ops import CrossDeviceOps
 from dtfctl.runtime.strategies.devices import canonical, task_of
 from dtfctl.runtime.strategies.extended import StrategyExtended
 from dtfctl.runtime.strategies.strategy import Strategy
-from dtfctl.runtime.strategies.values import value_container
 from dtfctl.runtime.strategies.variables import make_distributed
 from dtfctl.runtime.train.cluster_resolver import TFConfigClusterResolver
 

@@ -9,19 +9,19 @@ from typing import Any
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.strategies.collective_all_reduce import CollectiveAllReduce, Group
-from dtfctl.runtime.strategies.cross_device_ops import reduced
-from dtfctl.runtime.strategies.devices import task_of
-from dtfctl.runtime.strategies.group_sessions import GroupSessionCreator
-from dtfctl.runtime.strategies.mirrored import MirroredExtended, own_devices
-from dtfctl.runtime.strategies.reduce_op import (
+from dtfctl.runtime.replication.reduce_op import (
     CommunicationImplementation,
     CommunicationOptions,
     ReduceOp,
     as_reduce_op,
 )
+from dtfctl.runtime.replication.values import DistributedValues, Mirrored, PerReplica
+from dtfctl.runtime.strategies.collective_all_reduce import CollectiveAllReduce, Group
+from dtfctl.runtime.strategies.cross_device_ops import reduced
+from dtfctl.runtime.strategies.devices import task_of
+from dtfctl.runtime.strategies.group_sessions import GroupSessionCreator
+from dtfctl.runtime.strategies.mirrored import MirroredExtended, own_devices
 from dtfctl.runtime.strategies.strategy import Strategy
-from dtfctl.runtime.strategies.values import DistributedValues, Mirrored, PerReplica
 from dtfctl.runtime.train.cluster_resolver import TFConfigClusterResolver
 
 _REPLICAS, _WORKERS = 1, 2

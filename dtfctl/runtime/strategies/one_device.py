@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import context
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.contexts import Mode
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.contexts import Mode
+from dtfctl.runtime.replication.reduce_op import CommunicationOptions, ReduceOp
 from dtfctl.runtime.strategies.devices import canonical
 from dtfctl.runtime.strategies.extended import StrategyExtended
-from dtfctl.runtime.strategies.reduce_op import CommunicationOptions, ReduceOp
 from dtfctl.runtime.strategies.strategy import Strategy
 
 

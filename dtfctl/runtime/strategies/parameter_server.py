@@ -9,15 +9,15 @@ from typing import Any
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.ops.variables import VariableAggregation
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.reduce_op import CommunicationOptions, ReduceOp
+from dtfctl.runtime.replication.values import DistributedValues, value_container
 from dtfctl.runtime.strategies.cross_device_ops import ReductionToOneDevice
 from dtfctl.runtime.strategies.devices import canonical, host_of, task_of
 from dtfctl.runtime.strategies.extended import StrategyExtended
 from dtfctl.runtime.strategies.mirrored import own_devices
 from dtfctl.runtime.strategies.multi_worker import workers_of
-from dtfctl.runtime.strategies.reduce_op import CommunicationOptions, ReduceOp
 from dtfctl.runtime.strategies.strategy import Strategy
-from dtfctl.runtime.strategies.values import DistributedValues, value_container
 from dtfctl.runtime.strategies.variables import AggregatingVariable
 from dtfctl.runtime.train.cluster_resolver import TFConfigClusterResolver
 from dtfctl.runtime.train.device_setter import replica_device_setter

@@ -8,9 +8,9 @@ from typing import Any
 from dtfctl.runtime.eager.custom_gradient import custom_gradient
 from dtfctl.runtime.framework import nest
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.contexts import Mode
-from dtfctl.runtime.strategies.reduce_op import CommunicationOptions, ReduceOp, as_reduce_op
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.contexts import Mode
+from dtfctl.runtime.replication.reduce_op import CommunicationOptions, ReduceOp, as_reduce_op
 
 Merge = Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]
 

@@ -17,10 +17,10 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.graph_stack import graph_stack, push_graph
 from dtfctl.runtime.ops import variable_scope
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.contexts import Mode
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.contexts import Mode
+from dtfctl.runtime.replication.values import regroup, select_replica
 from dtfctl.runtime.strategies.shared_variables import shared_creator
-from dtfctl.runtime.strategies.values import regroup, select_replica
 
 _OF_ANOTHER = re.compile(r"(^|/)replica_[1-9]\d*/")
 

@@ -12,12 +12,12 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.ops.grouping import group as grouped
 from dtfctl.runtime.ops.math_ops.types import cast
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.contexts import Mode
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.contexts import Mode
+from dtfctl.runtime.replication.reduce_op import ReduceOp, as_reduce_op
+from dtfctl.runtime.replication.values import PerReplica, local_results, regroup
 from dtfctl.runtime.strategies.extended import StrategyExtended
 from dtfctl.runtime.strategies.inputs import DistributedDataset, ValueContext, dataset_iterator, input_fn_iterator
-from dtfctl.runtime.strategies.reduce_op import ReduceOp, as_reduce_op
-from dtfctl.runtime.strategies.values import PerReplica, local_results, regroup
 
 
 class Strategy:

@@ -15,8 +15,8 @@ from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.math_ops.types import cast
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
 from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.reduce_op import ReduceOp
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.reduce_op import ReduceOp
 
 
 class DistributedVariable(ResourceVariable):

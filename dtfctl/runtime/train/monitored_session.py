@@ -16,7 +16,7 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import AbortedError, OpError, OutOfRangeError, UnavailableError
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
 from dtfctl.runtime.train.checkpoint_defaults import how_often
 from dtfctl.runtime.train.coordinator import Coordinator
 from dtfctl.runtime.train.hooks.checkpoints import CheckpointSaverHook

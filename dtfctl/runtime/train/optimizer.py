@@ -18,9 +18,9 @@ from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.transfer_compression import compressed_gradient
 from dtfctl.runtime.ops.variable_collections import trainable_variables
 from dtfctl.runtime.ops.variables import Variable
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.loss_scaling import loss_of_replica
-from dtfctl.runtime.strategies.values import value_container
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.loss_scaling import loss_of_replica
+from dtfctl.runtime.replication.values import value_container
 from dtfctl.runtime.train import slot_creator
 
 GradAndVar = tuple[Any, Any]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.strategies.multi_worker import MultiWorkerMirroredStrategy
-from dtfctl.runtime.strategies.parameter_server import CentralStorageStrategy, ParameterServerStrategy
-from dtfctl.runtime.strategies.reduce_op import (
+from dtfctl.runtime.replication.reduce_op import (
     CollectiveCommunication,
     CommunicationImplementation,
     CommunicationOptions,
     Hints as CollectiveHints,
 )
+from dtfctl.runtime.strategies.multi_worker import MultiWorkerMirroredStrategy
+from dtfctl.runtime.strategies.parameter_server import CentralStorageStrategy, ParameterServerStrategy

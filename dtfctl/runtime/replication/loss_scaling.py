@@ -8,8 +8,8 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.ops.losses import LAST_REDUCTION, Reduction
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.reduce_op import ReduceOp
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.reduce_op import ReduceOp
 
 
 def get_loss_reduction() -> ReduceOp:

@@ -9,7 +9,7 @@ from dtfctl.runtime.framework import nest
 from dtfctl.runtime.framework.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.base_variable import OPERATORS
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
 
 
 class DistributedValues:
