@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dtfctl.runtime.collective.algorithms import Array
-from dtfctl.runtime.framework.errors import OpError, error_from_code
+from dtfctl.runtime.framework.errors import AbortedError, OpError, ResourceExhaustedError, error_from_code
 
 Fetched = Callable[[Array | None, OpError | None], None]
 _REMEMBERED = 4096
+MAX_WAITING = 1 << 16
+"""Arrays that are fetched before they are there."""
 
 
 class _Left(NamedTuple):
@@ -45,9 +47,16 @@ class Buffers:
         with self._lock:
             error = self._failed.get(step)
             left = self._left.pop((step, key), None)
-            if left is None and error is None:
+            before = self._waiting.get((step, key)) if left is None and error is None else None
+            if left is None and error is None and before is None and len(self._waiting) >= MAX_WAITING:
+                error = ResourceExhaustedError(f"{len(self._waiting)} arrays are waited for here; {key} may not be")
+            waits = left is None and error is None
+            if waits:
                 self._waiting[step, key] = done
-                return lambda: self._give_up(step, key, done)
+        if before is not None:
+            before(None, AbortedError(f"{key} of step {step} is fetched again"))
+        if waits:
+            return lambda: self._give_up(step, key, done)
         if left is None:
             done(None, error)
             return lambda: None

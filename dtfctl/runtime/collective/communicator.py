@@ -145,6 +145,7 @@ class Computation:
         self._algorithm: Algorithm | None = None
         self._lock = threading.Lock()
         self._is_over = False
+        self._error: OpError | None = None
 
     def begin(self, communicator: Communicator, source: int, shared: SharedStep | None = None) -> None:
         """Start it in its group; in any thread, which computes as far as it can without waiting.
@@ -165,7 +166,7 @@ class Computation:
                 self._shared = shared
                 is_over = self._is_over
             if is_over:
-                shared.ended(self.token.reason)
+                shared.ended(self._error)
                 return
             self._algorithm = _foreign_algorithm(self, request, source)
         self._advance(None)
@@ -207,9 +208,13 @@ class Computation:
 
         like = self.empty((count,), dtype)
         give_up = shared.fetch(members[rank], members[self.rank].device, self._prefix + tag, like, done)
-        self.withdraw.append(give_up)
+        self.when_over(give_up)
+
+    def when_over(self, withdraw: Callable[[], None]) -> None:
+        """Have something called once this has ended, at once if it has."""
+        self.withdraw.append(withdraw)
         if self._is_over:
-            give_up()
+            withdraw()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         return shared_memory.empty(shape, np.dtype(dtype))
@@ -263,6 +268,7 @@ class Computation:
             if self._is_over:
                 return False
             self._is_over = True
+            self._error = error
             shared = self._shared
         self._algorithm = None
         if shared is not None:

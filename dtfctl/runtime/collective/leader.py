@@ -7,17 +7,22 @@ fails or its session ends. Who then asks again waits for a new group with everyb
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.framework.errors import AbortedError, Code, InvalidArgumentError, OpError, ResourceExhaustedError
+from dtfctl.runtime.framework.errors import AbortedError, InvalidArgumentError, OpError, ResourceExhaustedError
 
 GROUP_BIT = 1 << 63
 """Marks numbers of communicators, and no step's."""
 MAX_MEMBERS = 1 << 16
-MAX_WAITING = 1 << 14
-"""Groups, or computations of one group, that not all members have asked for yet."""
+MAX_PLACES = 1 << 17
+"""Places in all groups together: of members, and of those who ask to be one."""
+MAX_ASKED = 1 << 16
+"""Wishes to compute, in all groups together, that wait for other members'."""
+MAX_REMEMBERED = 1 << 16
+"""Computations, of all groups with foreign members together, that are remembered for who asks for them later."""
 
 Answer = tuple[str, worker_pb2.CollectiveMessage]
 """Names a task, and what to tell it."""
@@ -36,6 +41,10 @@ class _Forming:
     asked: dict[str, tuple[str, worker_pb2.JoinGroup]] = field(default_factory=dict)
     repeated: list[tuple[str, worker_pb2.JoinGroup]] = field(default_factory=list)
 
+    @property
+    def places(self) -> int:
+        return len(self.asked) + len(self.repeated)
+
 
 @dataclass
 class _Formed:
@@ -46,18 +55,31 @@ class _Formed:
         instances: computations that not all members have asked for yet: by device, the task and what it has asked.
         ready: what members were told, of a group that TensorFlow's servers are in: these ask once in their lives, so
             others may ask again.
-        agreed: what its computations are, and from whom they come.
+        agreed: what its computations are, the one that was asked for last at the end. The oldest may be forgotten:
+            who asks for it again is believed.
+        sources: from whom its broadcasts come. These cannot be forgotten: TensorFlow's servers never say it again.
     """
 
     tasks: dict[str, str]
     ranks: dict[str, int]
     instances: dict[int, dict[str, tuple[str, worker_pb2.JoinInstance]]] = field(default_factory=dict)
     ready: worker_pb2.GroupReady | None = None
-    agreed: dict[int, tuple[str, int]] = field(default_factory=dict)
+    agreed: OrderedDict[int, str] = field(default_factory=OrderedDict)
+    sources: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> int:
+        return sum(map(len, self.instances.values()))
+
+    @property
+    def remembered(self) -> int:
+        return len(self.agreed) + len(self.sources)
 
 
 class Leader:
     """Groups that this task leads. Not thread-safe: the caller takes turns.
+
+    What is remembered for others is bounded, whatever they ask for: beyond that they are refused.
 
     Args:
         is_foreign: tells by the name that a task asks under whether it is one of TensorFlow's servers.
@@ -74,6 +96,9 @@ class Leader:
         self._formed: dict[int, _Formed] = {}
         # Groups with foreign members; these stand until they fail.
         self._standing: dict[tuple[str, int], int] = {}
+        self._places = 0
+        self._asked = 0
+        self._remembered = 0
 
     @property
     def groups(self) -> int:
@@ -105,9 +130,11 @@ class Leader:
         try:
             if not 0 < asked.group_size <= MAX_MEMBERS:
                 raise InvalidArgumentError(f"A group of {asked.group_size} devices")
+            if self._places >= MAX_PLACES:
+                raise ResourceExhaustedError(
+                    f"{self._places} places in groups are taken or asked for; no group may begin until others end"
+                )
             if forming is None:
-                if len(self._forming) >= MAX_WAITING:
-                    raise ResourceExhaustedError(f"{len(self._forming)} groups wait for members; no more may begin")
                 forming = self._forming[key] = _Forming(asked.group_size)
             elif forming.size != asked.group_size:
                 raise InvalidArgumentError(
@@ -117,26 +144,23 @@ class Leader:
         except OpError as e:
             refused = worker_pb2.GroupReady(request=asked.request, code=e.error_code, message=e.message)
             return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
+        self._places -= forming.places
         before = forming.asked.get(asked.device)
-        if before is not None and self._is_foreign(task):
-            if before[1].incarnation == asked.incarnation or not self._is_foreign(before[0]):
-                return self._repeat(forming, task, asked)
-            # It was restarted: nobody is there any more who waits for what it has asked before.
-            forming.repeated = [(of, a) for of, a in forming.repeated if a.device != asked.device]
-        forming.asked[asked.device] = task, asked
+        is_repeated = before is not None and self._is_foreign(task)
+        if before is not None and is_repeated:
+            is_repeated = before[1].incarnation == asked.incarnation or not self._is_foreign(before[0])
+            if not is_repeated:
+                # It was restarted: nobody is there any more who waits for what it has asked before.
+                forming.repeated = [(of, a) for of, a in forming.repeated if a.device != asked.device]
+        if is_repeated:
+            forming.repeated.append((task, asked))
+        else:
+            forming.asked[asked.device] = task, asked
         if len(forming.asked) < forming.size:
+            self._places += forming.places
             return []
         del self._forming[key]
         return self._form(key, forming)
-
-    @staticmethod
-    def _repeat(forming: _Forming, task: str, asked: worker_pb2.JoinGroup) -> list[Answer]:
-        if len(forming.repeated) < MAX_WAITING:
-            forming.repeated.append((task, asked))
-            return []
-        error = ResourceExhaustedError(f"{asked.device} has asked too often for group {asked.group_key}")
-        refused = worker_pb2.GroupReady(request=asked.request, code=error.error_code, message=error.message)
-        return [(task, worker_pb2.CollectiveMessage(group_ready=refused))]
 
     def _form(self, key: tuple[str, int], forming: _Forming) -> list[Answer]:
         number = self._new_number() | GROUP_BIT
@@ -144,6 +168,7 @@ class Leader:
         self._formed[number] = _Formed(
             {asked.device: task for task, asked in members}, {asked.device: i for i, (_, asked) in enumerate(members)}
         )
+        self._places += len(members)
         listed = [
             worker_pb2.GroupMember(device=a.device, incarnation=a.incarnation, is_foreign=self._is_foreign(task))
             for task, a in members
@@ -163,76 +188,148 @@ class Leader:
 
     def leave_group(self, asked: worker_pb2.LeaveGroup) -> None:
         """Forget that a device has asked to be in a group."""
+        forming = self._forming.get((asked.job, asked.group_key))
+        if forming is not None and forming.asked.pop(asked.device, None) is not None:
+            self._places -= 1
+            self._drop_if_empty((asked.job, asked.group_key))
+
+    def _drop_if_empty(self, key: tuple[str, int]) -> None:
+        forming = self._forming[key]
+        if not forming.asked:
+            self._places -= forming.places
+            del self._forming[key]
+
+    def withdraw_group(self, asked: worker_pb2.JoinGroup) -> None:
+        """Forget a wish to be in a group, if it is not answered yet: nobody waits for the answer any more."""
         key = asked.job, asked.group_key
         forming = self._forming.get(key)
-        if forming is not None:
-            forming.asked.pop(asked.device, None)
-            if not forming.asked:
-                del self._forming[key]
+        if forming is None:
+            return
+        self._places -= forming.places
+        forming.repeated = [(of, a) for of, a in forming.repeated if a.request != asked.request]
+        found = forming.asked.get(asked.device)
+        if found is not None and found[1].request == asked.request:
+            again = next((at for at in forming.repeated if at[1].device == asked.device), None)
+            if again is None:
+                del forming.asked[asked.device]
+            else:
+                forming.asked[asked.device] = again
+                forming.repeated.remove(again)
+        self._places += forming.places
+        self._drop_if_empty(key)
 
     def join_instance(self, task: str, asked: worker_pb2.JoinInstance) -> list[Answer]:
         """Take what a member is about to compute with its group; return whom to answer what."""
         formed = self._formed.get(asked.communicator)
         if formed is None or asked.device not in formed.tasks:
-            return [(task, _ended(asked.communicator, "the group has come apart"))]
+            error = AbortedError("the group has come apart")
+            if self._is_foreign(task):
+                return [(task, _refused(asked.request, error))]
+            return [(task, _ended(asked.communicator, error))]
         if formed.ready is not None:
             return self._join_mixed(formed, task, asked)
-        if asked.instance_key not in formed.instances and len(formed.instances) >= MAX_WAITING:
-            return self.end(asked.communicator, ResourceExhaustedError("the group waits for too many computations"))
-        waiting = formed.instances.setdefault(asked.instance_key, {})
-        waiting[asked.device] = task, asked
+        waiting = self._wait_in_instance(formed, task, asked)
+        if self._asked > MAX_ASKED:
+            return self.end(asked.communicator, _too_many(self._asked))
         if len(waiting) < len(formed.tasks):
             return []
-        del formed.instances[asked.instance_key]
+        self._forget_wishes(formed, asked.instance_key)
         try:
             source = _agreed(formed, waiting)
         except InvalidArgumentError as e:
             return self.end(asked.communicator, e)
-        return [
-            (
-                to,
-                worker_pb2.CollectiveMessage(
-                    instance_ready=worker_pb2.InstanceReady(request=request.request, source=source)
-                ),
-            )
-            for to, request in waiting.values()
-        ]
+        return _all_ready(waiting, source)
+
+    def _wait_in_instance(
+        self, formed: _Formed, task: str, asked: worker_pb2.JoinInstance
+    ) -> dict[str, tuple[str, worker_pb2.JoinInstance]]:
+        waiting = formed.instances.setdefault(asked.instance_key, {})
+        self._asked += asked.device not in waiting
+        waiting[asked.device] = task, asked
+        return waiting
+
+    def _forget_wishes(self, formed: _Formed, instance: int) -> None:
+        self._asked -= len(formed.instances.pop(instance, ()))
+
+    def withdraw_instance(self, asked: worker_pb2.JoinInstance) -> None:
+        """Forget a wish to compute, if it is not answered yet: nobody waits for the answer any more."""
+        formed = self._formed.get(asked.communicator)
+        waiting = {} if formed is None else formed.instances.get(asked.instance_key, {})
+        found = waiting.get(asked.device)
+        if formed is not None and found is not None and found[1].request == asked.request:
+            del waiting[asked.device]
+            self._asked -= 1
+            if not waiting:
+                del formed.instances[asked.instance_key]
 
     def _join_mixed(self, formed: _Formed, task: str, asked: worker_pb2.JoinInstance) -> list[Answer]:
         """Answer at once, as soon as it is known who the source is: TensorFlow's servers ask only once."""
-        waiting = formed.instances.setdefault(asked.instance_key, {})
-        waiting[asked.device] = task, asked
-        what, source = formed.agreed.setdefault(asked.instance_key, (asked.what, -1))
+        instance = asked.instance_key
+        before = formed.instances.get(instance, {}).get(asked.device)
+        answers: list[Answer] = []
+        if before is not None and self._is_foreign(before[0]):
+            again = AbortedError(f"{asked.device} has asked for instance {instance} again")
+            answers.append((before[0], _refused(before[1].request, again)))
+        waiting = self._wait_in_instance(formed, task, asked)
+        try:
+            source = self._accept_mixed(formed, asked)
+        except OpError as e:
+            return answers + self.end(asked.communicator, e)
+        if source is None:
+            return answers
+        self._forget_wishes(formed, instance)
+        return answers + _all_ready(waiting, source)
+
+    def _accept_mixed(self, formed: _Formed, asked: worker_pb2.JoinInstance) -> int | None:
+        """Find the rank of the source, -1 if there is to be none; None if it is not known yet.
+
+        Raises:
+            InvalidArgumentError: others compute something else, or another one is the source.
+            ResourceExhaustedError: too much waits, or is to be remembered.
+        """
+        instance = asked.instance_key
+        what = formed.agreed.get(instance, asked.what)
+        source = formed.sources.get(instance, -1)
         if _unmerged(what) != _unmerged(asked.what):
-            error = InvalidArgumentError(
-                f"Shape mismatch in the collective instance {asked.instance_key}. {asked.device} has {asked.what}, "
-                f"others have {what}"
+            raise InvalidArgumentError(
+                f"Shape mismatch in the collective instance {instance}. {asked.device} has {asked.what}, others have "
+                f"{what}"
             )
-            return self.end(asked.communicator, error)
         if asked.is_source:
             if source not in (-1, formed.ranks[asked.device]):
-                error = InvalidArgumentError(
-                    f"Instance {asked.instance_key} has several sources: {list(formed.ranks)[source]}, {asked.device}"
+                raise InvalidArgumentError(
+                    f"Instance {instance} has several sources: {list(formed.ranks)[source]}, {asked.device}"
                 )
-                return self.end(asked.communicator, error)
             source = formed.ranks[asked.device]
-            formed.agreed[asked.instance_key] = what, source
-        if what.startswith("Broadcast") and source < 0:
-            return []
-        ready = [(to, worker_pb2.InstanceReady(request=r.request, source=source)) for to, r in waiting.values()]
-        answers = [(to, worker_pb2.CollectiveMessage(instance_ready=message)) for to, message in ready]
-        waiting.clear()
-        return answers
+        if not self._remember(formed, instance, what, source):
+            text = f"{self._remembered} computations of groups with TensorFlow's servers are remembered; no more may be"
+            raise ResourceExhaustedError(f"{text} new. Start the servers again")
+        if self._asked > MAX_ASKED:
+            raise _too_many(self._asked)
+        return None if what.startswith("Broadcast") and source < 0 else source
+
+    def _remember(self, formed: _Formed, instance: int, what: str, source: int) -> bool:
+        """Keep what a computation is for who asks later; return whether there is room for it."""
+        self._remembered -= formed.remembered
+        formed.agreed[instance] = what
+        formed.agreed.move_to_end(instance)
+        if source >= 0:
+            formed.sources[instance] = source
+        while self._remembered + formed.remembered > MAX_REMEMBERED and len(formed.agreed) > 1:
+            formed.agreed.popitem(last=False)
+        self._remembered += formed.remembered
+        return self._remembered <= MAX_REMEMBERED
 
     def end(self, communicator: int, error: OpError) -> list[Answer]:
         """Dissolve a group; return who is to be told."""
         formed = self._formed.pop(communicator, None)
         if formed is None:
             return []
+        self._places -= len(formed.tasks)
+        self._asked -= formed.asked
+        self._remembered -= formed.remembered
         self._standing = {key: number for key, number in self._standing.items() if number != communicator}
-        message = worker_pb2.CollectiveMessage(
-            end_group=worker_pb2.EndGroup(communicator=communicator, code=error.error_code, message=error.message)
-        )
+        message = _ended(communicator, error)
         # Foreign members know nothing of a group's end, but those that wait for an answer must have one.
         refused = [
             (task, _refused(asked.request, error))
@@ -247,8 +344,8 @@ class Leader:
         for key, forming in list(self._forming.items()):
             for device in [d for d, (of, _) in forming.asked.items() if of == task]:
                 del forming.asked[device]
-            if not forming.asked:
-                del self._forming[key]
+                self._places -= 1
+            self._drop_if_empty(key)
         gone = [number for number, formed in self._formed.items() if task in formed.tasks.values()]
         return [answer for number in gone for answer in self.end(number, error) if answer[0] != task]
 
@@ -293,12 +390,20 @@ def _agreed(formed: _Formed, waiting: dict[str, tuple[str, worker_pb2.JoinInstan
     return formed.ranks[sources[0]] if sources else -1
 
 
+def _all_ready(waiting: Mapping[str, tuple[str, worker_pb2.JoinInstance]], source: int) -> list[Answer]:
+    ready = [(to, worker_pb2.InstanceReady(request=asked.request, source=source)) for to, asked in waiting.values()]
+    return [(to, worker_pb2.CollectiveMessage(instance_ready=message)) for to, message in ready]
+
+
+def _too_many(asked: int) -> ResourceExhaustedError:
+    return ResourceExhaustedError(f"{asked} wishes to compute wait for other members of their groups; no more may")
+
+
 def _refused(request: int, error: OpError) -> worker_pb2.CollectiveMessage:
     ready = worker_pb2.InstanceReady(request=request, code=error.error_code, message=error.message)
     return worker_pb2.CollectiveMessage(instance_ready=ready)
 
 
-def _ended(communicator: int, why: str) -> worker_pb2.CollectiveMessage:
-    return worker_pb2.CollectiveMessage(
-        end_group=worker_pb2.EndGroup(communicator=communicator, code=int(Code.ABORTED), message=why)
-    )
+def _ended(communicator: int, error: OpError) -> worker_pb2.CollectiveMessage:
+    end = worker_pb2.EndGroup(communicator=communicator, code=error.error_code, message=error.message)
+    return worker_pb2.CollectiveMessage(end_group=end)

@@ -13,15 +13,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from dtfctl.protocol import tensorflow_worker_pb2, worker_pb2
+from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.collective.communicator import Communicator, Computation, Member, Room
-from dtfctl.runtime.collective.leader import Answer, Leader
-from dtfctl.runtime.collective.mixed import Answered, ForeignTasks, Mixed, is_foreign
+from dtfctl.runtime.collective.leading import Leading
+from dtfctl.runtime.collective.mixed import ForeignTasks, Mixed
 from dtfctl.runtime.framework.errors import (
     AbortedError,
-    FailedPreconditionError,
     InvalidArgumentError,
     OpError,
+    ResourceExhaustedError,
     UnavailableError,
     UnimplementedError,
     error_from_code,
@@ -36,6 +36,7 @@ from dtfctl.runtime.steps.threads import submit
 log = logging.getLogger(__name__)
 # Numbers of groups that have come apart are remembered so that tensors still on their way find no home.
 _REMEMBERED = 4096
+_MAX_INSTANCES = 1 << 18
 
 
 class Neighbours(Transport, Protocol):
@@ -81,6 +82,7 @@ class Collectives:
 
     Attributes:
         mixed: what they are told and asked.
+        leading: what they and others ask this task as the leader.
     """
 
     def __init__(
@@ -96,8 +98,8 @@ class Collectives:
         self._neighbours = neighbours
         self._leader_task = leader_task or task
         self._lock = threading.RLock()
-        self._leader = Leader(is_foreign=is_foreign)
         self.mixed = Mixed(task, life, self._leader_task, foreign)
+        self.leading = Leading(self._tell, self.mixed)
         self._requests = itertools.count(1)
         self._joining: dict[Key, _Joining] = {}
         self._asked: dict[int, Key] = {}
@@ -153,7 +155,10 @@ class Collectives:
             if isinstance(known, list):
                 known.append(computation)
                 return
-            if known is None:
+            is_full = known is None and len(communicator.instances) >= _MAX_INSTANCES
+            if is_full:
+                number = 0
+            elif known is None:
                 communicator.instances[instance] = [computation]
                 number = next(self._requests)
                 self._agreeing[number] = communicator, instance
@@ -183,6 +188,10 @@ class Collectives:
                 partial(self._break, communicator.room.number),
                 computation.request,
             )
+        elif is_full:
+            text = f"Group {computation.request.group_key} has computed {_MAX_INSTANCES} different instances in this "
+            text += "session. Use an instance key for what is the same in each step, not a new one a step"
+            computation.fail(ResourceExhaustedError(text))
         else:
             computation.fail(AbortedError("The group has come apart", derived=True))
 
@@ -266,57 +275,7 @@ class Collectives:
         elif kind == "step_known":
             self.mixed.step_known(message)
         else:
-            with self._lock:
-                answers = self._asked_as_leader(task, message)
-            self._post(answers)
-
-    def _asked_as_leader(self, task: str, message: worker_pb2.CollectiveMessage) -> list[Answer]:
-        kind = message.WhichOneof("kind")
-        if kind == "join_group":
-            if task_of_device(message.join_group.device) != task:
-                raise InvalidArgumentError(
-                    f"{task} asks for a group for {message.join_group.device}, not one of its own"
-                )
-            return self._leader.join_group(task, message.join_group)
-        if kind == "join_instance":
-            return self._leader.join_instance(task, message.join_instance)
-        if kind == "leave_group" and task_of_device(message.leave_group.device) == task:
-            self._leader.leave_group(message.leave_group)
-        return []
-
-    def _post(self, answers: Iterable[Answer]) -> None:
-        for task, message in answers:
-            if is_foreign(task):
-                self.mixed.answered(message)
-            else:
-                self._tell(task, message)
-
-    def complete_group(self, asked: tensorflow_worker_pb2.CompleteGroupRequest, done: Answered) -> Callable[[], None]:
-        """Take the wish of one of TensorFlow's servers to be in a group led from here; see `Mixed.complete_group`."""
-
-        def join(task: str, joining: worker_pb2.JoinGroup) -> None:
-            with self._lock:
-                answers = self._leader.join_group(task, joining)
-            self._post(answers)
-
-        return self.mixed.complete_group(asked, join, done)
-
-    def complete_instance(
-        self, asked: tensorflow_worker_pb2.CompleteInstanceRequest, done: Answered
-    ) -> Callable[[], None]:
-        """Take what one of TensorFlow's servers is about to compute with a group; see `Mixed.complete_instance`."""
-
-        def join(task: str, joining: worker_pb2.JoinInstance) -> None:
-            with self._lock:
-                answers = self._leader.join_instance(task, joining)
-            self._post(answers)
-
-        with self._lock:
-            communicator = self._leader.standing("", asked.group_key)
-        if not communicator:
-            text = f"group {asked.group_key} not found. This normally means the server has restarted"
-            raise FailedPreconditionError(text)
-        return self.mixed.complete_instance(asked, communicator, join, done)
+            self.leading.asked(task, message)
 
     def _group_ready(self, ready: worker_pb2.GroupReady) -> None:
         members = [Member(m.device, task_of_device(m.device), m.incarnation, m.is_foreign) for m in ready.member]
@@ -436,16 +395,16 @@ class Collectives:
         if any(c.communicator is communicator for c in room.running):
             return
         del self._communicators[key]
+        self._agreeing = {number: at for number, at in self._agreeing.items() if at[0] is not communicator}
         if not any(c.room is room for c in self._communicators.values()):
             self._rooms.pop(room.number, None)
 
     def peer_lost(self, task: str, error: OpError) -> None:
         """End the groups that a task which is gone was in, or was about to say who is in them."""
+        self.leading.lost(task, error)
         with self._lock:
-            answers = self._leader.lost(task, error)
             numbers = [number for number, room in self._rooms.items() if any(m.task == task for m in room.members)]
             joining = list(self._joining) if task == self._leader_task else []
-        self._post(answers)
         for number in numbers:
             self._break(number, error)
         for key in joining:
@@ -468,8 +427,8 @@ class Collectives:
             told: whose device knows already, as it is its step that has failed.
             done: of who leaves in peace, how often each computation; these go on here, and the group ends with them.
         """
+        self.leading.end(number, error)
         with self._lock:
-            self._leader.end(number, error)
             room = self._rooms.get(number)
             failed = [] if room is None else [c for c in room.running if c.count >= done.get(c.request.instance_key, 0)]
             going_on = room is not None and len(room.running) > len(failed)
@@ -511,7 +470,7 @@ class Collectives:
     @property
     def rooms(self) -> int:
         """Count the groups that something is held of here, and those that are led from here."""
-        return len(self._rooms) + self._leader.groups
+        return len(self._rooms) + self.leading.groups
 
     def drop_orphans(self, before: float) -> None:
         """Forget tensors of groups that nobody here has joined, which came before that time."""

@@ -6,21 +6,25 @@ others send them by RecvBuf; so do ours where the leader, or who sends, is Tenso
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-from google.protobuf.message import DecodeError
-
-from dtfctl.protocol import device_pb2, tensorflow_worker_pb2, worker_pb2
+from dtfctl.protocol import tensorflow_worker_pb2, worker_pb2
 from dtfctl.runtime.collective.algorithms import Array
 from dtfctl.runtime.collective.buffers import Buffers, Fetched
 from dtfctl.runtime.collective.communicator import Computation, Member
-from dtfctl.runtime.collective.leader import GROUP_BIT
+from dtfctl.runtime.collective.foreign_messages import (
+    OURS,
+    attributes,
+    error_in,
+    group_answer,
+    number_of,
+    packed,
+    unpack,
+)
 from dtfctl.runtime.collective.step_ids import StepIds, Told
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.errors import (
@@ -28,14 +32,15 @@ from dtfctl.runtime.framework.errors import (
     InternalError,
     InvalidArgumentError,
     OpError,
+    ResourceExhaustedError,
     UnimplementedError,
-    error_from_code,
 )
 from dtfctl.runtime.kernels.collective_request import CollectiveRequest
-from dtfctl.runtime.rendezvous.routing import task_of_device
 
-OURS = "dtfctl"
-"""Tells members of ours from TensorFlow's servers, in the description of a device."""
+MAX_WAITING = 1 << 16
+"""Answers of a task of ours, or of a leader here to foreign members, that are waited for."""
+_LONGEST_NAME = 512
+_MOST_DIMENSIONS = 254
 _TYPES = {"Reduce": 0, "Broadcast": 1, "Gather": 2, "AllToAll": 4, "ReduceScatter": 5}
 _KINDS = {number: kind for kind, number in _TYPES.items()}
 
@@ -103,7 +108,7 @@ class Mixed:
             group_key=asked.group_key,
             group_size=asked.group_size,
             device_type="CPU",
-            device_attributes=_attributes(asked.device, asked.incarnation, is_ours=True),
+            device_attributes=attributes(asked.device, asked.incarnation, is_ours=True),
         )
 
         def done(answer: Any, error: OpError | None) -> None:
@@ -119,7 +124,7 @@ class Mixed:
             if all(member.device != asked.device for member in members):
                 failed(InternalError(f"{self._leader} answers {asked.device} with a group that it is not in"))
                 return
-            ready = worker_pb2.GroupReady(request=asked.request, communicator=_number(answer, members))
+            ready = worker_pb2.GroupReady(request=asked.request, communicator=number_of(answer, members))
             ready.member.extend(members)
             told(self._leader, worker_pb2.CollectiveMessage(group_ready=ready))
 
@@ -196,11 +201,16 @@ class Mixed:
         if master == self._task:
             self._number(step, graph_key, what, told)
             return
-        asked = next(self._requests)
-        with self._lock:
-            self._waiting[asked] = lambda message: told(
-                message.step_known.step_id, _error_in(message.step_known.code, message.step_known.message)
-            )
+
+        def heard(message: worker_pb2.CollectiveMessage) -> None:
+            told(message.step_known.step_id, error_in(message.step_known.code, message.step_known.message))
+
+        try:
+            asked = self._wait(heard)
+        except ResourceExhaustedError as e:
+            computation.fail(e)
+            return
+        computation.when_over(partial(self._stop_waiting, asked))
         question = worker_pb2.AskStep(request=asked, step=step, graph_key=graph_key, what=what)
         tell(master, worker_pb2.CollectiveMessage(ask_step=question))
 
@@ -244,7 +254,7 @@ class Mixed:
         def came(answer: Any, error: OpError | None) -> None:
             if error is None:
                 try:
-                    _unpack(answer, like)
+                    unpack(answer, like)
                 except InternalError as e:
                     error = e
             done(like if error is None else None, error)
@@ -256,21 +266,24 @@ class Mixed:
     def complete_group(
         self,
         asked: tensorflow_worker_pb2.CompleteGroupRequest,
-        join: Callable[[str, worker_pb2.JoinGroup], None],
+        join: Callable[[worker_pb2.JoinGroup], Callable[[], None]],
         done: Answered,
     ) -> Callable[[], None]:
         """Take a foreign member's wish to be in a group; what is returned gives up waiting for the answer.
 
+        Args:
+            join: passes it on to the leader here; what is returned withdraws it.
+
         Raises:
-            OpError: this task does not lead, or knows no such groups.
+            OpError: this task does not lead, knows no such groups, or too many wait here.
         """
         self._check_leads()
         if asked.device_type != "CPU":
             raise UnimplementedError(f"Groups of {asked.device_type} devices cannot have members of both kinds")
         device = asked.device_attributes
-        number = self._wait(lambda message: done(*_group_answer(asked, message.group_ready)))
-        join(
-            foreign(task_of_device(device.name)),
+        self._check_name(device.name)
+        number = self._wait(lambda message: done(*group_answer(asked, message.group_ready)))
+        withdraw = join(
             worker_pb2.JoinGroup(
                 request=number,
                 group_key=asked.group_key,
@@ -279,13 +292,13 @@ class Mixed:
                 incarnation=device.incarnation,
             ),
         )
-        return partial(self._stop_waiting, number)
+        return partial(self._stop_waiting, number, withdraw)
 
     def complete_instance(
         self,
         asked: tensorflow_worker_pb2.CompleteInstanceRequest,
         communicator: int,
-        join: Callable[[str, worker_pb2.JoinInstance], None],
+        join: Callable[[worker_pb2.JoinInstance], Callable[[], None]],
         done: Answered,
     ) -> Callable[[], None]:
         """Take what a foreign member is about to compute with a group; see `complete_group`."""
@@ -293,6 +306,8 @@ class Mixed:
         kind = _KINDS.get(asked.type)
         if kind is None:
             raise UnimplementedError(f"Members of both kinds cannot do collectives of type {asked.type} together")
+        if len(asked.shape.dim) > _MOST_DIMENSIONS:
+            raise InvalidArgumentError(f"{asked.device} computes with {len(asked.shape.dim)} dimensions")
         shape = tuple(dim.size for dim in asked.shape.dim)
         try:
             dtype = as_dtype(asked.data_type).np
@@ -302,7 +317,7 @@ class Mixed:
 
         def answer(message: worker_pb2.CollectiveMessage) -> None:
             ready = message.instance_ready
-            error = _error_in(ready.code, ready.message)
+            error = error_in(ready.code, ready.message)
             if error is not None:
                 done(None, error)
                 return
@@ -312,8 +327,7 @@ class Mixed:
             done(response, None)
 
         number = self._wait(answer)
-        join(
-            foreign(task_of_device(asked.device)),
+        withdraw = join(
             worker_pb2.JoinInstance(
                 request=number,
                 communicator=communicator,
@@ -323,7 +337,7 @@ class Mixed:
                 is_source=asked.is_source,
             ),
         )
-        return partial(self._stop_waiting, number)
+        return partial(self._stop_waiting, number, withdraw)
 
     def step_sequence(
         self, asked: tensorflow_worker_pb2.GetStepSequenceRequest
@@ -358,7 +372,7 @@ class Mixed:
                 text = f"{asked.buf_rendezvous_key} has {value.nbytes} bytes, not {asked.num_bytes}"
                 done(None, InternalError(text))
             else:
-                done(_packed(value), None)
+                done(packed(value), None)
 
         return self.buffers.fetch(asked.step_id, asked.buf_rendezvous_key, fetched)
 
@@ -369,12 +383,20 @@ class Mixed:
     def _wait(self, answer: Callable[[worker_pb2.CollectiveMessage], None]) -> int:
         number = next(self._requests)
         with self._lock:
+            if len(self._waiting) >= MAX_WAITING:
+                raise ResourceExhaustedError(f"{len(self._waiting)} answers about groups are waited for here")
             self._waiting[number] = answer
         return number
 
-    def _stop_waiting(self, number: int) -> None:
+    def _stop_waiting(self, number: int, withdraw: Callable[[], None] = lambda: None) -> None:
         with self._lock:
             self._waiting.pop(number, None)
+        withdraw()
+
+    @staticmethod
+    def _check_name(device: str) -> None:
+        if len(device) > _LONGEST_NAME:
+            raise InvalidArgumentError(f"A device with a name of {len(device)} characters: {device[:40]}...")
 
     def answered(self, message: worker_pb2.CollectiveMessage) -> None:
         """Pass on what the leader here answers a foreign member."""
@@ -422,67 +444,3 @@ def foreign(task: str) -> str:
 
 def is_foreign(task: str) -> bool:
     return task.startswith("tensorflow:")
-
-
-def _attributes(device: str, life: int, is_ours: bool) -> device_pb2.DeviceAttributes:
-    return device_pb2.DeviceAttributes(
-        name=device, device_type="CPU", incarnation=life, physical_device_desc=OURS if is_ours else ""
-    )
-
-
-def _number(answer: tensorflow_worker_pb2.CompleteGroupResponse, members: list[worker_pb2.GroupMember]) -> int:
-    """Number a group so that all its members do it in the same way, and no other group has the number."""
-    text = hashlib.blake2b(str(answer.group_key).encode() + answer.communicator_key, digest_size=8)
-    for member in members:
-        text.update(f"{member.device} {member.incarnation};".encode())
-    return int.from_bytes(text.digest(), "little") | GROUP_BIT
-
-
-def _group_answer(
-    asked: tensorflow_worker_pb2.CompleteGroupRequest, ready: worker_pb2.GroupReady
-) -> tuple[tensorflow_worker_pb2.CompleteGroupResponse | None, OpError | None]:
-    if not ready.communicator:
-        return None, _error_in(ready.code, ready.message)
-    response = tensorflow_worker_pb2.CompleteGroupResponse(
-        group_key=asked.group_key,
-        group_size=asked.group_size,
-        device_type=asked.device_type,
-        num_tasks=len({task_of_device(member.device) for member in ready.member}),
-        communicator_key=ready.communicator.to_bytes(8, "little"),
-        device_attributes=[_attributes(m.device, m.incarnation, not m.is_foreign) for m in ready.member],
-    )
-    return response, None
-
-
-def _error_in(code: int, message: str) -> OpError | None:
-    return error_from_code(code, message) if code else None
-
-
-def _packed(value: Array) -> tensorflow_worker_pb2.RecvBufResponse:
-    extra = tensorflow_worker_pb2.RecvBufRespExtra(tensor_content=[np.ascontiguousarray(value).tobytes()])
-    response = tensorflow_worker_pb2.RecvBufResponse()
-    response.transport_options.type_url = "type.googleapis.com/tensorflow.RecvBufRespExtra"
-    response.transport_options.value = extra.SerializeToString()
-    return response
-
-
-def _unpack(answer: tensorflow_worker_pb2.RecvBufResponse, like: Array) -> None:
-    """Copy what was fetched.
-
-    Raises:
-        InternalError: it cannot be read, or is not as long as expected.
-    """
-    try:
-        extra = tensorflow_worker_pb2.RecvBufRespExtra.FromString(answer.transport_options.value)
-    except DecodeError as e:
-        raise InternalError(f"What RecvBuf has brought cannot be read: {e}") from None
-    out = like.view(np.uint8)
-    at = 0
-    for piece in extra.tensor_content:
-        if at + len(piece) > len(out):
-            break
-        out[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
-        at += len(piece)
-    came = sum(map(len, extra.tensor_content))
-    if came != like.nbytes:
-        raise InternalError(f"RecvBuf has brought {came} bytes, and {like.nbytes} were expected")

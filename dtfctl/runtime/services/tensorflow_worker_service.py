@@ -94,13 +94,13 @@ class TensorFlowWorkerService:
     def handlers(self) -> dict[str, Handler]:
         m = tensorflow_worker_pb2
         collectives: Collectives = self._worker.collectives
-        mixed = collectives.mixed
+        mixed, leading = collectives.mixed, collectives.leading
         handlers: dict[str, Handler] = {
             "GetStatus": unary(m.GetStatusRequest, self._get_status),
             "GetStepSequence": unary(m.GetStepSequenceRequest, lambda request, call: mixed.step_sequence(request)),
             "MarkRecvFinished": unary(m.MarkRecvFinishedRequest, lambda request, call: m.MarkRecvFinishedResponse()),
-            "CompleteGroup": unary(m.CompleteGroupRequest, _waiting(collectives.complete_group)),
-            "CompleteInstance": unary(m.CompleteInstanceRequest, _waiting(collectives.complete_instance)),
+            "CompleteGroup": unary(m.CompleteGroupRequest, _waiting(leading.complete_group)),
+            "CompleteInstance": unary(m.CompleteInstanceRequest, _waiting(leading.complete_instance)),
             "RecvBuf": unary(m.RecvBufRequest, _waiting(mixed.receive)),
         }
         for method in ("CreateWorkerSession", "RegisterGraph", "RunGraph", "RecvTensor"):

@@ -12,8 +12,9 @@ import pytest
 from dtfctl.protocol import tensorflow_worker_pb2 as pb
 from dtfctl.runtime.collective import members
 from dtfctl.runtime.collective.communicator import Member
+from dtfctl.runtime.collective.foreign_messages import OURS
 from dtfctl.runtime.collective.members import Collectives
-from dtfctl.runtime.collective.mixed import OURS, Mixed
+from dtfctl.runtime.collective.mixed import Mixed
 from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.collective.step_ids import StepIds
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -51,9 +52,9 @@ class Wire:
 
         try:
             if method == "CompleteGroup":
-                return other.complete_group(request, told)
+                return other.leading.complete_group(request, told)
             if method == "CompleteInstance":
-                return other.complete_instance(request, told)
+                return other.leading.complete_instance(request, told)
             if method == "RecvBuf":
                 return other.mixed.receive(request, told)
             told(other.mixed.step_sequence(request), None)
@@ -150,7 +151,7 @@ def test_who_was_restarted_before_the_group_was_whole_is_in_it_in_its_new_life(t
         request = pb.CompleteGroupRequest(group_key=1, group_size=2, device_type="CPU")
         request.device_attributes.name, request.device_attributes.incarnation = f"{TASKS[1]}/device:CPU:0", life
         for _ in range(2):
-            tasks[TASKS[0]].complete_group(request, lambda answer, error: answers.append(answer))
+            tasks[TASKS[0]].leading.complete_group(request, lambda answer, error: answers.append(answer))
     Step(tasks, 0, 10)
     assert answers and [d.incarnation for d in answers[0].device_attributes] == [5, 9]
     # Nobody waits for what the former life has asked.
@@ -162,7 +163,7 @@ def test_a_type_that_is_none_is_refused(tasks: dict[str, Collectives]) -> None:
         Step(tasks, task, 10 + task)
     request = pb.CompleteInstanceRequest(group_key=1, instance_key=2, device=f"{TASKS[1]}/device:CPU:0")
     with pytest.raises(InvalidArgumentError, match="DType"):
-        tasks[TASKS[0]].complete_instance(request, lambda value, error: None)
+        tasks[TASKS[0]].leading.complete_instance(request, lambda value, error: None)
 
 
 def test_what_cannot_be_read_fails_who_has_fetched_it() -> None:
