@@ -23,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from dtfctl import guard
+from dtfctl.figures import TaskFigures
 from dtfctl.health import beats
 from dtfctl.launcher.agent.start.launch import TaskConfig
 from dtfctl.launcher.messages import codec
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dtfctl.task")
 LOOK_S = 0.5
+FIGURES_S = 2.0
+"""How often its figures are gathered: variables may be thousands, and nobody acts on them."""
 
 
 class AgentLine:
@@ -54,6 +57,7 @@ class AgentLine:
         self._heard = True
         self._unreachable: tuple[str, ...] = ()
         self._blas = ""
+        self._figures, self._figures_at = TaskFigures(), float("-inf")
         self._datagram = b""
         self._notes: deque[beats.Note] = deque()
         """Those that have come and were not heard yet."""
@@ -106,6 +110,7 @@ class AgentLine:
                 spared_bytes=0 if server is None else server.spared_bytes(),
                 faults=guard.faults(),
                 links=() if server is None else _carried(server),
+                figures=self._newest_figures(server),
             )
             try:
                 self._socket.sendto(beats.pack(beat), str(config.agent_path))
@@ -116,6 +121,12 @@ class AgentLine:
                 self._heard = False
             self._beat_now.wait(config.beat_s)
             self._beat_now.clear()
+
+    def _newest_figures(self, server: TaskServer | None) -> TaskFigures:
+        now = time.monotonic()
+        if server is not None and now - self._figures_at >= FIGURES_S:
+            self._figures, self._figures_at = server.figures(), now
+        return self._figures
 
     def _listen(self, server: TaskServer) -> None:
         """Hear the agent's notes.

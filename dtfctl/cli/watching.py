@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import resources
 from typing import Annotated
 
 import typer
@@ -12,16 +13,25 @@ from dtfctl.cli import _complete as complete
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._data import plain
 from dtfctl.cli._format import plural
+from dtfctl.launcher.errors import UsageError
 
 
 @command(
-    examples=["dtfctl metrics", "dtfctl metrics | grep restarts", "dtfctl metrics --scrape-config >> prometheus.yml"],
-    exits=[0, 4, 7, 8],
+    examples=[
+        "dtfctl metrics",
+        "dtfctl metrics | grep restarts",
+        "dtfctl metrics --scrape-config >> prometheus.yml",
+        "dtfctl metrics --grafana > dashboard.json",
+    ],
+    exits=[0, 2, 4, 7, 8],
 )
 def metrics(
     session: Session,
     scrape: Annotated[
         bool, typer.Option("--scrape-config", help="Print what a Prometheus on this machine needs to read it.")
+    ] = False,
+    grafana: Annotated[
+        bool, typer.Option("--grafana", help="Print a dashboard for Grafana to import; it needs no cluster.")
     ] = False,
 ) -> None:
     """Print the cluster's metrics page as Prometheus reads it; the spec's `metrics: {port: N}` opens it.
@@ -29,6 +39,11 @@ def metrics(
     The page is HTTPS and answers only who has the certificate that `--scrape-config` names.
     """
     screen = session.screen
+    if grafana:
+        if scrape:
+            raise UsageError("one of --scrape-config and --grafana")
+        sys.stdout.write(resources.files("dtfctl.cli").joinpath("grafana.json").read_text())
+        return
     cluster = session.open()
     if scrape:
         entry = cluster.scrape_config()

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from dtfctl.values import names_of, value
+from dtfctl.figures import TaskFigures
+from dtfctl.values import field, names_of, value
 
 VERSION = 1
 LARGEST_DATAGRAM = 65536
@@ -56,6 +57,7 @@ class Beat:
     """What its loops and threads have raised, and went on after."""
     links: tuple[Carried, ...] = ()
     """One for each task that it is linked to; of many the first `MOST_LINKS`."""
+    figures: TaskFigures = field(default_factory=TaskFigures)
 
 
 @value
@@ -107,6 +109,7 @@ def pack(note: Note) -> bytes:
     fields = {name: getattr(note, name) for name in names_of(type(note)) or ()}
     if isinstance(note, Beat):
         fields["links"] = [[getattr(link, name) for name in names_of(Carried) or ()] for link in note.links]
+        fields["figures"] = {name: getattr(note.figures, name) for name in names_of(TaskFigures) or ()}
     return json.dumps({"v": VERSION, "kind": _NAMES[type(note)], **fields}).encode()
 
 
@@ -125,6 +128,9 @@ def unpack(data: bytes) -> Note:
             content["unreachable"] = tuple(content["unreachable"])
         if "links" in content:
             content["links"] = tuple(Carried(*fields) for fields in content["links"])
+        if "figures" in content:
+            counts = tuple(content["figures"].pop("step_counts"))
+            content["figures"] = TaskFigures(step_counts=counts, **content["figures"])
         return _KINDS[content.pop("kind")](**content)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a note: {data[:100]!r}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
+from dtfctl.figures import TaskFigures
 from dtfctl.values import field, value
 
 TaskState: TypeAlias = Literal[
@@ -103,6 +104,8 @@ class TaskStatus:
     """The number of errors that the task's loops and threads have raised, and went on after."""
     links: tuple[TaskLink, ...] = ()
     """One for each task that it is linked to; of many the first 128."""
+    figures: TaskFigures = field(default_factory=TaskFigures)
+    """What its runtime has counted."""
 
     @property
     def name(self) -> str:

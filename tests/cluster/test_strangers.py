@@ -132,6 +132,8 @@ def test_the_certificate_for_metrics_opens_nothing_else(running: Running) -> Non
 def test_the_metrics_page_is_what_prometheus_reads(running: Running) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
+    # What a task counts comes with its next beat.
+    wait_until(lambda: "dtfctl_runtime_threads" in running.cluster.metrics(), "figures of a task come")
     page = running.cluster.metrics()
     names = {family.name for family in text_string_to_metric_families(page)}
     assert {"dtfctl_task_restarts", "dtfctl_cluster_healthy", "dtfctl_host_up"} <= names

@@ -76,7 +76,7 @@ OVERHEARD = {("launcher.controller.rebuild", "launcher.agent.units.state_file")}
 database reads what agents had written for themselves."""
 FREE = {"task", "seed", "plaintext_port", "profile_tasks", "run", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
-SHARED = {"errors", "cores", "_version", "net", "protocol", "values", "durable", "copied", "guard", "later"}
+SHARED = {"errors", "cores", "_version", "net", "protocol", "values", "durable", "copied", "guard", "later", "figures"}
 """May be imported from anywhere."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from dtfctl.figures import TaskFigures
 from dtfctl.launcher.errors import Conflict
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport
@@ -21,7 +22,8 @@ Item = TypeVar("Item", TaskReport, ClientReport)
 def what_counts(report: TaskReport) -> TaskReport:
     """Leave out of a report the numbers that nobody acts on."""
     times = replace(report.status, uptime_s=None, silence_s=None, retry_in_s=None)
-    return replace(report, status=replace(times, cpu_percent=None, rss_bytes=None, steps=0, spared_bytes=0, links=()))
+    silent = replace(times, cpu_percent=None, rss_bytes=None, steps=0, spared_bytes=0, links=(), figures=TaskFigures())
+    return replace(report, status=silent)
 
 
 class ReportFilter:

@@ -113,6 +113,11 @@ class ResourceManager:
         for resource in gone:
             resource.close()
 
+    def all_of(self, kind: type[R]) -> list[R]:
+        """List what it holds of a kind, in all containers."""
+        with self._lock:
+            return [found for held in self._containers.values() for found in held.values() if isinstance(found, kind)]
+
     def names(self, container: str = "") -> list[str]:
         with self._lock:
             return sorted(self._containers.get(container or self.default_container, {}))

@@ -42,6 +42,16 @@ class Variable(HeldValue, Resource):
         if mapped:
             copy_soon(value, self.room_for, functools.partial(self.moved, value))
 
+    @property
+    def memory_bytes(self) -> int:
+        """The bytes of its value; by its shape, while it is written in place."""
+        if not self._has_value:
+            return 0
+        value = self._value
+        if value is None:
+            return (self.shape.num_elements() or 0) * self.dtype.size
+        return int(value.nbytes)
+
     def snapshot(self, value: Any) -> Any:
         """Make a snapshot that keeps a value while rows are updated; the value itself where there can be none."""
         snapshot = self.begin_snapshot(value, ArraySnapshot)

@@ -25,6 +25,7 @@ from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.abandon import LONG_S, apart
 from dtfctl.runtime.steps.part import ended_with
 from dtfctl.runtime.steps.reports import dead_fetch
+from dtfctl.runtime.steps.tally import STEPS
 
 if TYPE_CHECKING:
     from dtfctl.runtime.services.compiled_step import CompiledStep
@@ -111,6 +112,7 @@ class DirectStep:
         compiled.is_long = taken > LONG_S
         compiled.runs += 1
         session.local.worker.steps_run += 1
+        STEPS.add(taken)
         if not step.step_resources.is_empty:
             step.step_resources.clear()
         if token.reason is not None:

@@ -17,6 +17,7 @@ from dtfctl.runtime.services.worker import Worker, partition_graphs
 from dtfctl.runtime.steps.part import Part
 from dtfctl.runtime.steps.reports import report_of
 from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.tally import CARRIED
 from dtfctl.runtime.steps.threads import submit
 
 # Looking a member up in its enumeration takes as long as much else here.
@@ -45,6 +46,7 @@ class Exchange:
 
     def received(self, link: Link, frame: Frame) -> None:
         kind = frame.kind
+        CARRIED.receives(link.transport, frame)
         if kind is _TENSOR:
             self._worker.receive(frame)
         elif kind is _RUN:

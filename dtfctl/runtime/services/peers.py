@@ -25,6 +25,7 @@ from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.services.answer import Answer
 from dtfctl.runtime.services.link_figures import LinkFigures, figures_of, pack_decoded, parse_decoded, rate_of
 from dtfctl.runtime.services.links import LinkMaker
+from dtfctl.runtime.steps.tally import CARRIED
 from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class _Coming:
                 return
             link = self._link
         link.send(messages)
+        CARRIED.sends(link.transport, messages)
 
     def arrived(self, link: Link) -> list[OpError]:
         """Send over the new link what has waited for it; give the errors of messages that could not be sent."""
@@ -61,6 +63,7 @@ class _Coming:
             for message in self._waiting:
                 try:
                     link.send((message,))
+                    CARRIED.sends(link.transport, (message,))
                 except OpError as e:
                     refused.append(e)
             self._waiting.clear()
@@ -269,8 +272,10 @@ class Peers:
             UnavailableError: the task is down or unknown. OpError: a value cannot be encoded.
         """
         peer = self._peers.get(task)
-        link = peer.link if peer is not None else None
-        (link or self._new_link(task)).send(messages)
+        link = (peer.link if peer is not None else None) or self._new_link(task)
+        link.send(messages)
+        if not isinstance(link, _Coming):
+            CARRIED.sends(link.transport, messages)
 
     def link_to(self, task: str, life: int) -> Link | _Coming | None:
         """Find what to send with to that very life of a task; None where it is not at hand."""

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from dtfctl import guard
+from dtfctl.figures import TaskFigures
 from dtfctl.net.tls import Identity
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.collective.members import Collectives, group_leader
@@ -24,6 +25,7 @@ from dtfctl.runtime.rendezvous.transports.handshake import TaskTls
 from dtfctl.runtime.services.calls import CallServer
 from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.exchange import Exchange
+from dtfctl.runtime.services.figures import figures_of
 from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
 from dtfctl.runtime.services.link_figures import LinkFigures
@@ -278,6 +280,10 @@ class TaskServer:
     def spared_bytes(self) -> int:
         """Count the bytes that compression has kept off the network, of what this process sent."""
         return ENCODED.bytes_before - ENCODED.bytes_after
+
+    def figures(self) -> TaskFigures:
+        """Gather what it has counted and what it holds."""
+        return figures_of(self.worker)
 
     def make_pulse(self, beat_s: float) -> Pulse:
         """Make what finds out whether the started server still serves; see `Pulse`."""

@@ -276,6 +276,14 @@ class Worker:
         finally:
             self.steps_run += 1
 
+    def resources(self) -> list[ResourceManager]:
+        """List whatever holds named state here: of devices, jobs and sessions apart."""
+        with self._lock:
+            managers = [device.resources for device in self.devices]
+            managers += [manager for held in self._job_resources.values() for manager in held.values()]
+            managers += [manager for s in self._sessions.values() if s.isolated for manager in s.resources.values()]
+        return managers
+
     def cancel(self, step_id: int, reason: OpError | None = None) -> None:
         """Make a step's runs in this task end soon, with `reason`; nothing when it runs nothing here."""
         step = self._steps.get(step_id)

@@ -16,6 +16,7 @@ from dtfctl.runtime.rendezvous.frames import Message
 from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.coordinator import first_error
 from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.tally import STEPS
 from dtfctl.runtime.steps.threads import submit
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Part:
         if recorder is not None:
             recorder.ended(partition, step.step_id, taken, trace)
         partition.ran(taken, table)
+        STEPS.add(taken)
         return fetched, went
 
     def _run_by_table(self, step: Step, values: Sequence[Any], trace: StepTrace | None) -> list[Any]:

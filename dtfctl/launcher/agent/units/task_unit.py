@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from dtfctl.figures import TaskFigures
 from dtfctl.health import beats
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import Ending, RestartPolicy
@@ -36,6 +37,7 @@ class TaskUnit(Unit):
         self.steps = 0
         self.spared_bytes = 0
         self.links: tuple[beats.Carried, ...] = ()
+        self.figures = TaskFigures()
         self.transport = ""
         self.blas = ""
         self.faults = 0
@@ -87,6 +89,7 @@ class TaskUnit(Unit):
         self.steps = 0
         self.spared_bytes = 0
         self.links = ()
+        self.figures = TaskFigures()
         self.transport = ""
         self.blas = ""
         self.faults = 0
@@ -121,7 +124,7 @@ class TaskUnit(Unit):
             self.monitor.beat(now)
         self.steps, self.spared_bytes = beat.steps, beat.spared_bytes
         self.transport, self.blas, self.faults = beat.transport, beat.blas, beat.faults
-        self.links = beat.links
+        self.links, self.figures = beat.links, beat.figures
         if self.unreachable != beat.unreachable:
             self.unreachable, self.state.dirty = beat.unreachable, True
         if not beat.ready or self.record.state != "starting":
@@ -186,6 +189,7 @@ class TaskUnit(Unit):
                 TaskLink(link.peer, link.transport, link.encrypted, link.bytes_s, link.samples, link.codecs)
                 for link in self.links
             ),
+            figures=self.figures,
             silence_s=None if self.monitor is None else self.monitor.silence_s(now),
             retry_in_s=None if record.retry_at is None else max(0.0, record.retry_at - now),
             exit_code=record.exit_code,

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal, get_args
 
+from dtfctl.figures import STEP_BOUNDS_S
 from dtfctl.launcher.model import ClusterStatus, HostState, JobState, TaskState
 
-Kind = Literal["gauge", "counter"]
+Kind = Literal["gauge", "counter", "histogram"]
 Labels = Mapping[str, str | int]
 
 
@@ -24,17 +26,27 @@ class Family:
     name: str
     kind: Kind
     help: str
-    samples: list[tuple[Labels, float]] = field(default_factory=list)
+    samples: list[tuple[str, Labels, float]] = field(default_factory=list)
+    """What follows the name, labels and value."""
 
     def add(self, value: float | None, **labels: str | int) -> None:
         """Add one series; None is a number that is not known, which is no series."""
         if value is not None:
-            self.samples.append((labels, float(value)))
+            self.samples.append(("", labels, float(value)))
+
+    def add_histogram(self, counts: Sequence[int], total: float, bounds: Sequence[float], labels: Labels) -> None:
+        """Add the series of one histogram. `counts`: of each interval up to a bound, and of the one beyond the last."""
+        if not counts:
+            return
+        for bound, upto in zip((*map(_number, bounds), "+Inf"), accumulate(counts)):
+            self.samples.append(("_bucket", {**labels, "le": bound}, upto))
+        self.samples += [("_sum", labels, total), ("_count", labels, sum(counts))]
 
 
 def render(status: ClusterStatus, events: int, faults: int = 0) -> str:
     """Write the page. `events`: how many have happened; `faults`: the controller's own."""
-    families = [*_cluster(status, events), _faults(status, faults), *_hosts(status), *_tasks(status), *_jobs(status)]
+    families = [*_cluster(status, events), _faults(status, faults), *_hosts(status), *_tasks(status)]
+    families += [*_runtimes(status), *_jobs(status)]
     return "".join(_text(family) for family in families if family.samples)
 
 
@@ -123,28 +135,63 @@ def _tasks(status: ClusterStatus) -> Iterable[Family]:
     yield from (up, restarts, steps, incarnation, uptime, cpu, memory)
 
 
+def _runtimes(status: ClusterStatus) -> Iterable[Family]:
+    took = Family("dtfctl_runtime_step_seconds", "histogram", "How long a step's part in a task takes.")
+    open_steps = Family("dtfctl_runtime_open_steps", "gauge", "Steps that have begun in a task and not ended.")
+    sent = Family("dtfctl_runtime_sent_bytes_total", "counter", "Bytes of tensors and messages to other tasks.")
+    received = Family("dtfctl_runtime_received_bytes_total", "counter", "Bytes of tensors and messages from others.")
+    spared = Family("dtfctl_runtime_spared_bytes_total", "counter", "Bytes that compression has kept off the network.")
+    rate = Family("dtfctl_runtime_link_bytes_per_second", "gauge", "What the newest long transfers were carried at.")
+    queues = Family("dtfctl_runtime_queue_elements", "gauge", "Elements in a queue of a program.")
+    variables = Family("dtfctl_runtime_variables_bytes", "gauge", "Memory of the variables that a task holds.")
+    threads = Family("dtfctl_runtime_threads", "gauge", "Threads of Python in a task.")
+    for task in status.tasks:
+        if task.state != "running":
+            continue
+        name: dict[str, str | int] = {"role": task.job, "index": task.index}
+        figures = task.figures
+        took.add_histogram(figures.step_counts, figures.steps_s, STEP_BOUNDS_S, name)
+        open_steps.add(figures.open_steps, **name)
+        spared.add(task.spared_bytes, **name)
+        variables.add(figures.variables_bytes, **name)
+        threads.add(figures.threads or None, **name)
+        for transport, count in sorted(figures.sent.items()):
+            sent.add(count, **name, transport=transport)
+        for transport, count in sorted(figures.received.items()):
+            received.add(count, **name, transport=transport)
+        for queue, count in sorted(figures.queues.items()):
+            queues.add(count, **name, queue=queue)
+        for link in task.links:
+            rate.add(link.bytes_s or None, **name, peer=link.peer, transport=link.transport)
+    yield from (took, open_steps, sent, received, spared, rate, queues, variables, threads)
+
+
 def _jobs(status: ClusterStatus) -> Iterable[Family]:
     found: Counter[tuple[str, ...]] = Counter((job.state,) for job in status.jobs)
     yield _counts("dtfctl_jobs", "Jobs by state.", get_args(JobState), found)
     step = Family("dtfctl_job_step", "gauge", "The newest step of a job that has not ended.")
     restarts = Family("dtfctl_job_restarts_total", "counter", "Restarts of a job's processes, while it has not ended.")
     metric = Family("dtfctl_job_metric", "gauge", "The newest numbers that a job reports, such as its loss.")
+    memory = Family("dtfctl_job_resident_memory_bytes", "gauge", "Memory that a process of a job uses.")
     for job in status.jobs:
         if job.is_final:
             continue
+        for client in job.clients:
+            memory.add(client.rss_bytes, id=job.id, process=client.name)
         restarts.add(job.restarts, id=job.id)
         if job.progress is not None:
             step.add(job.progress.step, id=job.id)
             for name, value in sorted(job.progress.metrics.items()):
                 metric.add(value, id=job.id, name=name)
-    yield from (step, restarts, metric)
+    yield from (step, restarts, metric, memory)
 
 
 def _text(family: Family) -> str:
     lines = [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"]
-    for labels, value in family.samples:
+    for suffix, labels, value in family.samples:
         inner = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in labels.items())
-        lines.append(f"{family.name}{{{inner}}} {_number(value)}" if inner else f"{family.name} {_number(value)}")
+        shown = f"{{{inner}}}" if inner else ""
+        lines.append(f"{family.name}{suffix}{shown} {_number(value)}")
     return "\n".join(lines) + "\n"
 
 
