@@ -1,4 +1,4 @@
-"""`tf.compat`: `v1`, which is this front end, and text as bytes or str."""
+"""`tf.compat`: `v1`, which is the front end itself, and text as bytes or str."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework import tensor_shape
+
 v1: ModuleType
-"""The front end itself, as which `dtfctl.runtime` enters."""
+"""Set by `dtfctl.runtime`, which it is."""
 
 bytes_or_text_types = (bytes, str)
 integral_types = (int, np.integer)
@@ -64,7 +66,7 @@ def dimension_value(dimension: Any) -> Any:
 
 def dimension_at_index(shape: Any, index: int) -> Any:
     """Return one Dimension of a shape, unknown where its rank is."""
-    return v1.Dimension(None) if shape.rank is None else shape.dims[index]
+    return tensor_shape.Dimension(None) if shape.rank is None else shape.dims[index]
 
 
 def forward_compatible(year: int, month: int, day: int) -> bool:
