@@ -20,6 +20,7 @@ from dtfctl.runtime.kernels.native.nests import Loops
 F = np.float32
 CASES: dict[str, tuple[Any, float, float, float]] = {
     "exp": (np.exp, -87.0, 88.0, 1.5),
+    "expm1": (np.expm1, -20.0, 80.0, 3.0),
     "log": (np.log, 0.01, 1e4, 1.5),
     "log1p": (np.log1p, -0.99, 3.0, 2.0),
     "tanh": (np.tanh, -10.0, 10.0, 2.0),

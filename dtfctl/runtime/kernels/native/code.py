@@ -1,6 +1,7 @@
 """From a region's loops to LLVM's text.
 
     region(self, args, count)      looks at its arrays, then runs all loops       True, or False: they are others
+    check0(numbers)                whether numbers that choose rows choose what is there
     part(self, args, count)        the same with (phase, first, end) before them: some blocks of the loops of a phase
     loop0(buffers..., first, end)  one loop: some blocks of its outermost dimension
 
@@ -19,7 +20,7 @@ from typing import Any
 from llvmlite import ir
 
 from dtfctl.runtime.kernels.native import machine
-from dtfctl.runtime.kernels.native.nests import Assignment, Group, Loops, Number, View, collapsed
+from dtfctl.runtime.kernels.native.nests import Assignment, Choice, Group, Loops, Number, View, collapsed
 
 I1, I8, I32, I64, PTR = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
 VOID = ir.VoidType()
@@ -66,6 +67,12 @@ class _Flat:
     def adds_up(self) -> bool:
         """True when turns of an outer loop add to what others have reduced, in memory."""
         return any(self.reduced[:-1]) or (any(self.reduced) and not self.reduced[-1])
+
+    @property
+    def is_in_order(self) -> bool:
+        """True when one thread has to run it from its beginning to its end."""
+        scatters = any(a.target.chosen for a in self.group.assignments)
+        return self.adds_up or self.reduced[0] or scatters
 
 
 @dataclass
@@ -122,7 +129,7 @@ class _Generator:
         phases: list[Phase] = []
         for n, flat in enumerate(self.flats):
             nbytes = sum(self._bytes(view, flat) for view in flat.strides if self._is_stored(view.buffer))
-            blocks = 1 if flat.adds_up or flat.reduced[0] else flat.sizes[0]
+            blocks = 1 if flat.is_in_order else flat.sizes[0]
             if phases and blocks > 1:
                 last = phases[-1]
                 common = gcd(last.blocks, blocks)
@@ -136,8 +143,9 @@ class _Generator:
 
     def _bytes(self, view: View, flat: _Flat) -> int:
         count = 1
-        for size, stride in zip(flat.sizes, flat.strides[view]):
-            count *= size if stride else 1
+        varying = [flat.strides[view], *(flat.strides[c.index] for c in view.chosen)]
+        for size, *strides in zip(flat.sizes, *varying):
+            count *= size if any(strides) else 1
         return count * SIZES[self.buffers[view.buffer].kind]
 
     def _goes_by_rows(self, loops: list[int], blocks: int) -> bool:
@@ -145,14 +153,14 @@ class _Generator:
         written = {a.target.buffer for n in loops for a in self.flats[n].group.assignments}
         for n in loops:
             flat = self.flats[n]
-            if flat.sizes[0] % blocks or flat.reduced[0] or flat.adds_up:
+            if flat.sizes[0] % blocks or flat.is_in_order:
                 return False
             rows = flat.sizes[0] // blocks
             for view, strides in flat.strides.items():
                 size = prod(self.buffers[view.buffer].shape)
                 if view.buffer not in written or not self._is_stored(view.buffer):
                     continue
-                if size % blocks or strides[0] * rows != size // blocks:
+                if view.chosen or size % blocks or strides[0] * rows != size // blocks:
                     return False
                 reach = view.offset + sum((s - 1) * t for s, t in zip(flat.sizes[1:], strides[1:]))
                 if reach + (rows - 1) * strides[0] >= size // blocks:
@@ -252,6 +260,9 @@ class _Generator:
             kind = ir.FunctionType(PTR if n == machine.SAVE_THREAD else VOID, [PTR] * len(args))
             return b.call(b.inttoptr(word(n), ir.PointerType(kind)), list(args))
 
+        for check in self._checks():
+            numbers = b.load(b.gep(buffers, [I64(self.given.index(check.index.buffer))], source_etype=PTR), typ=PTR)
+            demand(b.call(self._check(check), [numbers]))
         run = self.module.get_global("run")
         is_long = is_part or sum(p.nbytes for p in self.phases) >= _LONG_BYTES
         state = call(machine.SAVE_THREAD) if is_long else None
@@ -281,6 +292,41 @@ class _Generator:
         no = b.inttoptr(word(machine.FALSE), PTR)
         call(machine.INCREF, no)
         b.ret(no)
+
+    def _checks(self) -> list[Choice]:
+        """List what has to be looked at before anything is read by numbers that may be any."""
+        return list(dict.fromkeys(c for f in self.flats for v in f.strides for c in v.chosen))
+
+    def _check(self, choice: Choice) -> Any:
+        """Write a function of an array: whether its numbers choose what is there."""
+        name = f"check{self._checks().index(choice)}"
+        if name in self.module.globals:
+            return self.module.get_global(name)
+        function = ir.Function(self.module, ir.FunctionType(I1, [PTR]), name)
+        function.linkage = "internal"
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        index = choice.index
+        kind = TYPES[self.buffers[index.buffer].kind]
+        compare = b.icmp_signed if choice.skips else b.icmp_unsigned
+        # Along what a view is broadcast its numbers are the same ones.
+        dimensions = [(size, stride) for size, stride in zip(index.shape, index.strides) if stride and size > 1]
+
+        def look(rest: list[tuple[int, int]], at: Any, wrong: Any) -> Any:
+            if not rest:
+                number = b.load(b.gep(function.args[0], [at], source_etype=kind), typ=kind)
+                return b.or_(wrong, b.zext(compare(">=", number, kind(choice.limit)), I8))
+            size, stride = rest[0]
+            before = b.block
+            with _counted(b, I64(0), I64(size), I64(1)) as n:
+                so_far = b.phi(I8)
+                so_far.add_incoming(wrong, before)
+                found = look(rest[1:], b.add(at, b.mul(n, I64(stride))), so_far)
+                so_far.add_incoming(found, b.block)
+            return found
+
+        wrong = look(dimensions, I64(index.offset), I8(0))
+        b.ret(b.icmp_unsigned("==", wrong, I8(0)))
+        return function
 
 
 def _field(b: Any, object_: Any, offset: int) -> Any:
@@ -371,7 +417,7 @@ class _Body:
     def _element(self, indices: list[Any], so_far: dict[int, Any]) -> dict[int, Any]:
         """Write what one turn does; the reductions' next values by their number."""
         b, code = self.b, self.code
-        known: dict[tuple[int, tuple[int, ...], int], Any] = {}
+        known: dict[Any, Any] = {}
         results: dict[int, Any] = {}
         number = 0
         for a in self.flat.group.assignments:
@@ -379,7 +425,8 @@ class _Body:
             kind = code.buffers[a.target.buffer].kind
             value = a.emit(b, *values)
             if not a.how:
-                known[a.target.buffer, a.target.strides, a.target.offset] = value
+                if not a.target.chosen:
+                    known[a.target.buffer, a.target.strides, a.target.offset, ()] = value
                 if code._is_stored(a.target.buffer):
                     stored = b.zext(value, I8) if kind == "b1" else value
                     b.store(stored, self._place(a.target, indices))
@@ -394,7 +441,7 @@ class _Body:
     def _load(self, source: Any, indices: list[Any], known: dict[Any, Any]) -> Any:
         if isinstance(source, Number):
             return source.value
-        key = source.buffer, source.strides, source.offset
+        key = source.buffer, source.strides, source.offset, source.chosen
         if key not in known:
             kind = self.code.buffers[source.buffer].kind
             value = self.b.load(self._place(source, indices), typ=TYPES[kind])
@@ -410,6 +457,15 @@ class _Body:
                 at = term if at is None else b.add(at, term, flags=("nsw",))
         if view.offset:
             at = I64(view.offset) if at is None else b.add(at, I64(view.offset), flags=("nsw",))
+        for choice in view.chosen:
+            if not choice.stride:
+                continue
+            number = b.load(self._place(choice.index, indices), typ=TYPES[self.code.buffers[choice.index.buffer].kind])
+            if choice.skips:
+                number = b.select(b.icmp_signed("<", number, number.type(0)), number.type(0), number)
+            number = b.sext(number, I64) if number.type.width < 64 else number
+            term = b.mul(number, I64(choice.stride), flags=("nsw",)) if choice.stride != 1 else number
+            at = term if at is None else b.add(at, term, flags=("nsw",))
         kind = TYPES[self.code.buffers[view.buffer].kind]
         base = self.at[view.buffer]
         return base if at is None else b.gep(base, [at], source_etype=kind, inbounds=True)

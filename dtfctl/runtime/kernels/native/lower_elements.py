@@ -189,6 +189,16 @@ def _transcendent(op: Op) -> list[Value]:
     return [op.map(_TRANSCENDENT[op.name], *op.inputs)]
 
 
+@lowers("Elu", heavy=True)
+def _elu(op: Op) -> list[Value]:
+    need(op.kind, SINGLE)
+
+    def emit(b: Any, x: Any) -> Any:
+        return b.select(b.fcmp_ordered("<", x, ir.Constant(x.type, 0.0)), scalars.expm1(b, x), x)
+
+    return [op.map(emit, *op.inputs)]
+
+
 @lowers("LeakyRelu")
 def _leaky_relu(op: Op) -> list[Value]:
     need(op.kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import dtfctl.runtime.kernels.native.lower_chosen
 import dtfctl.runtime.kernels.native.lower_elements
 import dtfctl.runtime.kernels.native.lower_rows
 import dtfctl.runtime.kernels.native.lower_updates  # noqa: F401  They enter what they lower.

@@ -9,7 +9,7 @@ nobody else reads has no memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -29,21 +29,44 @@ class Unsupported(Signal):
 
 @dataclass(frozen=True)
 class View:
-    """A value's elements in a buffer; strides and offset in elements."""
+    """A value's elements in a buffer; strides and offset in elements.
+
+    Attributes:
+        chosen: what more is added to where an element lies, by numbers that the region gets. Such a view is for
+            assignments only: a lowering gives none back.
+    """
 
     buffer: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
+    chosen: tuple[Choice, ...] = ()
 
     @property
     def is_contiguous(self) -> bool:
-        return self.strides == strides_of(self.shape) or 0 in self.shape
+        return not self.chosen and (self.strides == strides_of(self.shape) or 0 in self.shape)
 
     def broadcast(self, shape: tuple[int, ...]) -> View:
         lead = len(shape) - len(self.shape)
         own = ((0 if size != shape[lead + n] else s) for n, (size, s) in enumerate(zip(self.shape, self.strides)))
-        return View(self.buffer, shape, (0,) * lead + tuple(own), self.offset)
+        chosen = tuple(replace(c, index=c.index.broadcast(shape)) for c in self.chosen)
+        return View(self.buffer, shape, (0,) * lead + tuple(own), self.offset, chosen)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Rows of something, chosen by whole numbers.
+
+    Attributes:
+        index: the numbers: an operand, of the shape of the view that they choose for; stride: between rows.
+        limit: how many rows there are. A region with a number that is none of them refuses to run.
+        skips: whether numbers below zero are let through; they choose the first row.
+    """
+
+    index: View
+    stride: int
+    limit: int
+    skips: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +117,12 @@ class Group:
     assignments: list[Assignment] = field(default_factory=list)
 
     def views(self) -> list[View]:
-        return [v for a in self.assignments for v in (*a.sources, a.target) if isinstance(v, View)]
+        named = [v for a in self.assignments for v in (*a.sources, a.target) if isinstance(v, View)]
+        return [*named, *(c.index for v in named for c in v.chosen)]
+
+
+def choices_of(value: Value) -> tuple[Choice, ...]:
+    return value.chosen if isinstance(value, View) else ()
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
@@ -163,7 +191,10 @@ class Loops:
         kinds = {self.kind(s) for s in sources if isinstance(s, View)}
         if len(kinds) != 1 or 0 in shape:
             raise Unsupported
-        room = self.room(kinds.pop(), kept)
+        kind = kinds.pop()
+        if all(shape[n] == 1 for n in axes):
+            return self.map(emit, sources, kind, shape)
+        room = self.room(kind, kept)
         given = tuple(s.broadcast(shape) if isinstance(s, View) else s for s in sources)
         target = View(room.buffer, shape, tuple(0 if n in axes else s for n, s in enumerate(room.strides)))
         self._add(Assignment(emit, given, target, how))
@@ -203,6 +234,7 @@ class Loops:
         for made in reversed(self.assignments):
             if made.target.buffer in needed:
                 needed.update(s.buffer for s in made.sources if isinstance(s, View))
+                needed.update(c.index.buffer for s in (made.target, *made.sources) for c in choices_of(s))
                 kept.append(made)
         for made in reversed(kept):
             self._join(made)
@@ -216,7 +248,7 @@ class Loops:
                 for at, writer in self._written.get(source.buffer, ()):
                     target = writer.target
                     alike = not writer.how and (target.strides, target.offset) == (source.strides, source.offset)
-                    is_same = alike and target.shape == source.shape
+                    is_same = alike and target.shape == source.shape and not target.chosen and not source.chosen
                     if is_same:
                         shared.add(at)
                     first = max(first, at if is_same else at + 1)

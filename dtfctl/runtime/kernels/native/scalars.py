@@ -50,6 +50,17 @@ def _power_of_two(b: Any, n: Any) -> Any:
 
 
 def exp(b: Any, x: Any) -> Any:
+    return _powers(b, x)[0]
+
+
+def expm1(b: Any, x: Any) -> Any:
+    y, rest, n = _powers(b, x)
+    # Where nothing was taken off x the power is 1 + rest.
+    return b.select(b.icmp_signed("==", n, I32(0)), rest, b.fsub(y, number(1.0)))
+
+
+def _powers(b: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return exp(x), and (1 + rest) * 2 ** n that it is made of: rest and n."""
     x = b.select(b.fcmp_ordered("<", x, number(-105.0)), number(-105.0), x)
     x = b.select(b.fcmp_ordered(">", x, number(89.0)), number(89.0), x)
     shifted = fma(b, x, number(1.44269504088896341), number(_ROUNDER))
@@ -62,10 +73,11 @@ def exp(b: Any, x: Any) -> Any:
         r,
         [1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1],
     )
-    y = b.fadd(fma(b, p, b.fmul(r, r), r), number(1.0))
+    rest = fma(b, p, b.fmul(r, r), r)
+    y = b.fadd(rest, number(1.0))
     # In two steps: the power itself may be too large or too small.
     half = b.ashr(n, I32(1))
-    return b.fmul(b.fmul(y, _power_of_two(b, half)), _power_of_two(b, b.sub(n, half)))
+    return b.fmul(b.fmul(y, _power_of_two(b, half)), _power_of_two(b, b.sub(n, half))), rest, n
 
 
 def log(b: Any, x: Any) -> Any:

@@ -17,7 +17,15 @@ import numpy as np
 from dtfctl.runtime.kernels.into.registry import Spec
 
 # Attributes that lowerings ask for, and what they are where a node does not say.
-ATTRIBUTES: Mapping[str, Any] = {"data_format": "NHWC", "axis": 0, "alpha": 0.2, "flag": False}
+ATTRIBUTES: Mapping[str, Any] = {
+    "data_format": "NHWC",
+    "axis": 0,
+    "alpha": 0.2,
+    "flag": False,
+    "batch_dims": 0,
+    "adjoint_a": False,
+    "adjoint_b": False,
+}
 # Larger values that are the same in every step are no part of a region's code.
 MOST_FIXED = 64
 
