@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.rnn import _dimension, static_rnn
-from dtfctl.runtime.ops.rnn_cell import RNNCell, _zeros
+from dtfctl.runtime.ops.rnn_cell.base import RNNCell, zero_state_of
 from dtfctl.runtime.ops.tensor_array_ops import TensorArray
 from dtfctl.runtime.ops.variable_scope import variable_scope
 from dtfctl.runtime.ops.while_loop import while_loop
@@ -52,7 +52,7 @@ def raw_rnn(
             TensorArray(dtype, size=0, dynamic_size=True, element_shape=static.concatenate(shape))
             for shape, dtype in kinds
         ]
-        zeros = [_zeros(batch, shape.as_list(), dtype) for shape, dtype in kinds]
+        zeros = [zero_state_of(batch, shape.as_list(), dtype) for shape, dtype in kinds]
 
         def body(time: Tensor, done: Tensor, given: Any, out: Any, held: Any, own: Any) -> Any:
             output, new = cell(given, held)

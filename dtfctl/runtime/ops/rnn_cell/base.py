@@ -1,0 +1,166 @@
+"""What a cell of a recurrent network is, and what programs that write their own take from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dtfctl.runtime.framework import dtypes, nest
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.array_ops.creation import zeros
+from dtfctl.runtime.ops.layer_arguments import snake_case
+from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class LSTMStateTuple(NamedTuple):
+    """Cell state and output."""
+
+    c: Any
+    h: Any
+
+    @property
+    def dtype(self) -> Any:
+        return self.c.dtype
+
+
+class RNNCell:
+    """One step: `output, new_state = cell(inputs [batch, n], state)`. Variables are made on the first call.
+
+    Subclasses define `state_size`, `output_size` and `call`.
+    """
+
+    # For cells that do not call this constructor from theirs.
+    _name: str | None = None
+    _trainable, built = True, False
+    _reuse: Any = None
+    _dtype: Any = None
+    _built_scope: Any = None
+    variables: Sequence[Any] = ()
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Any = None) -> None:
+        self._name, self._reuse, self._trainable = name, reuse, trainable
+        self._dtype = None if dtype is None else as_dtype(dtype)
+        self.variables = []
+
+    @property
+    def state_size(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def output_size(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        return self._name or snake_case(type(self).__name__)
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def scope_name(self) -> str:
+        if self._built_scope is None:
+            raise ValueError(f"No name available for layer scope: {self.name} has not been called yet")
+        return str(self._built_scope.name)
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return [v for v in self.variables if v.trainable]
+
+    weights = property(lambda self: self.variables)
+    trainable_weights = property(lambda self: self.trainable_variables)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make variables with `add_variable`, for subclasses that do so before they are called."""
+
+    def add_variable(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool = True,
+        constraint: Any = None,
+        partitioner: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Get a variable of this cell, under its scope."""
+        variable = get_variable(
+            name,
+            shape,
+            dtype or self._dtype or dtypes.float32,
+            initializer,
+            regularizer,
+            trainable and self._trainable,
+            constraint=constraint,
+            partitioner=partitioner,
+            **kwargs,
+        )
+        self.variables = [*self.variables, variable]
+        return variable
+
+    add_weight = add_variable
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        raise NotImplementedError
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
+        tensor = nest.map_structure(convert_to_tensor, inputs)
+        if self._built_scope is not None:
+            inside = variable_scope(self._built_scope, reuse=True, auxiliary_name_scope=False)
+            with inside, name_scope(self._built_scope.original_name_scope or None):
+                return self.call(tensor, state)
+        reuse, name = self._reuse, self.name
+        # A name of its own in the scope around, unless it is to be shared, as TensorFlow's layers have.
+        with variable_scope(scope or name if reuse else scope, name, reuse=reuse) as opened:
+            if not self.built:
+                self.build(nest.map_structure(lambda t: t.shape, tensor))
+                self.built = True
+            known = len(_made(opened))
+            result = self.call(tensor, state)
+            if not self.variables:
+                self.variables = _made(opened)[known:]
+            self._built_scope = opened
+            return result
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        """Make zeros for a batch of these inputs, or of this size and type; ValueError where neither is given."""
+        if inputs is not None:
+            inputs = convert_to_tensor(inputs)
+            known = inputs.shape.as_list()[0]
+            sizes = apply_op("Shape", input=inputs, out_type=dtypes.int32) if known is None else None
+            batch_size = known if sizes is None else apply_op("GatherV2", params=sizes, indices=0, axis=constant(0))
+            dtype = inputs.dtype if dtype is None else dtype
+        if batch_size is None or dtype is None:
+            raise ValueError("batch_size and dtype must be given where inputs are not")
+        return self.zero_state(batch_size, dtype)
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Make zeros in the structure of the state, [batch_size, size] each."""
+        with name_scope(f"{type(self).__name__}ZeroState"):
+            return nest.map_structure(lambda size: zero_state_of(batch_size, size, as_dtype(dtype)), self.state_size)
+
+
+def _made(scope: Any) -> list[Any]:
+    return list(scope.global_variables())
+
+
+def zero_state_of(batch_size: Any, size: Any, dtype: Any) -> Tensor:
+    """Make zeros of [batch_size, *size], statically as far as that is known."""
+    batch = convert_to_tensor(batch_size, dtypes.int32)
+    dims = list(TensorShape(size).known())
+    shape = apply_op(
+        "ConcatV2", values=[apply_op("ExpandDims", input=batch, dim=0), constant(dims, dtypes.int32)], axis=0
+    )
+    out: Tensor = zeros(shape, dtype)
+    out.set_shape([batch_size if isinstance(batch_size, int) else None, *dims])
+    return out

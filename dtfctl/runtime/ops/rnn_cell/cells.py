@@ -1,0 +1,205 @@
+"""Cells that compute: plain, gated, and with long memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops import init_ops
+from dtfctl.runtime.ops.operands import apply_mixed
+from dtfctl.runtime.ops.rnn_cell.base import Activation, LSTMStateTuple, RNNCell
+from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+
+
+def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "") -> Tensor:
+    """Compute [inputs] . kernel + bias."""
+    joined = inputs[0] if len(inputs) == 1 else apply_op("ConcatV2", values=list(inputs), axis=1)
+    width = sum(int(t.shape[1].value or 0) for t in inputs)
+    if any(t.shape[1].value is None for t in inputs):
+        raise ValueError("Expected inputs of known size to a recurrent cell")
+    dtype = joined.dtype.base_dtype
+    kernel = get_variable(f"{prefix}kernel", [width, size], dtype)
+    product = apply_op("MatMul", a=joined, b=kernel)
+    offset = get_variable(f"{prefix}bias", [size], dtype, initializer=bias)
+    return apply_op("BiasAdd", value=product, bias=offset)
+
+
+class BasicRNNCell(RNNCell):
+    """h = tanh([x, h] . W + b)."""
+
+    def __init__(
+        self, num_units: int, activation: Activation | None = None, reuse: Any = None, name: str | None = None
+    ):
+        super().__init__(name=name, reuse=reuse)
+        self._num_units = num_units
+        self._activation = activation or (lambda x: apply_mixed("Tanh", x))
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        output = self._activation(_linear([inputs, state], self._num_units, init_ops.Zeros()))
+        return output, output
+
+
+class GRUCell(RNNCell):
+    """Gated recurrent unit (Cho et al., 2014)."""
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, reuse=reuse)
+        self._num_units = num_units
+        self._activation = activation or (lambda x: apply_mixed("Tanh", x))
+        self._bias = bias_initializer
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        gates = _linear([inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/")
+        reset, update = apply_op_outputs("Split", value=apply_mixed("Sigmoid", gates), split_dim=1, num_split=2)
+        held = apply_mixed("Mul", reset, state)
+        bias = self._bias or init_ops.Zeros()
+        candidate = self._activation(_linear([inputs, held], self._num_units, bias, "candidate/"))
+        one = constant(1, update.dtype)
+        new = apply_mixed(
+            "AddV2", apply_mixed("Mul", update, state), apply_mixed("Mul", apply_mixed("Sub", one, update), candidate)
+        )
+        return new, new
+
+
+class LSTMCell(RNNCell):
+    """Long short-term memory (Hochreiter & Schmidhuber, 1997), with peepholes and a projection where asked."""
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, reuse=reuse)
+        self._num_units, self._peepholes, self._cell_clip = num_units, use_peepholes, cell_clip
+        self._initializer, self._num_proj, self._proj_clip = initializer, num_proj, proj_clip
+        self._forget_bias, self._tuple = forget_bias, state_is_tuple
+        self._activation = activation or (lambda x: apply_mixed("Tanh", x))
+
+    @property
+    def state_size(self) -> Any:
+        h = self._num_proj or self._num_units
+        return LSTMStateTuple(self._num_units, h) if self._tuple else self._num_units + h
+
+    @property
+    def output_size(self) -> int:
+        return self._num_proj or self._num_units
+
+    def _split_state(self, state: Any) -> tuple[Tensor, Tensor]:
+        if self._tuple:
+            c, h = state
+            return c, h
+        sizes = [self._num_units, self.output_size]
+        c, h = apply_op_outputs("SplitV", value=state, size_splits=constant(sizes), split_dim=1, num_split=2)
+        return c, h
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        c, h = self._split_state(state)
+        with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
+            gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
+            i, j, f, o = apply_op_outputs("Split", value=gates, split_dim=1, num_split=4)
+            forget = self._add(f, constant(self._forget_bias, f.dtype))
+            if self._peepholes:
+                forget, i = (
+                    self._add(forget, self._peep("w_f_diag", c)),
+                    self._add(i, self._peep("w_i_diag", c)),
+                )
+            kept = self._multiply(apply_mixed("Sigmoid", forget), c)
+            new_c = self._add(kept, self._multiply(apply_mixed("Sigmoid", i), self._activation(j)))
+            new_c = _clipped(new_c, self._cell_clip)
+            if self._peepholes:
+                o = self._add(o, self._peep("w_o_diag", new_c))
+            new_h = self._multiply(apply_mixed("Sigmoid", o), self._activation(new_c))
+            if self._num_proj is not None:
+                shape = [self._num_units, self._num_proj]
+                projection = get_variable("projection/kernel", shape, inputs.dtype.base_dtype)
+                new_h = _clipped(apply_op("MatMul", a=new_h, b=projection), self._proj_clip)
+        if self._tuple:
+            return new_h, LSTMStateTuple(new_c, new_h)
+        return new_h, apply_op("ConcatV2", values=[new_c, new_h], axis=1)
+
+    def _add(self, x: Tensor, y: Any) -> Tensor:
+        return apply_mixed("AddV2", x, y)
+
+    def _multiply(self, x: Tensor, y: Tensor) -> Tensor:
+        return apply_mixed("Mul", x, y)
+
+    def _peep(self, name: str, c: Tensor) -> Tensor:
+        return apply_mixed("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
+
+
+def _current() -> Any:
+    from dtfctl.runtime.ops.variable_scope import get_variable_scope
+
+    return get_variable_scope()
+
+
+def _clipped(t: Tensor, limit: float | None) -> Tensor:
+    if limit is None:
+        return t
+    low = apply_mixed("Maximum", t, constant(-limit, t.dtype))
+    return apply_mixed("Minimum", low, constant(limit, t.dtype))
+
+
+class BasicLSTMCell(LSTMCell):
+    """LSTMCell without options."""
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            num_units,
+            forget_bias=forget_bias,
+            state_is_tuple=state_is_tuple,
+            activation=activation,
+            reuse=reuse,
+            name=name,
+        )
+
+    # This cell's ops have the functions' names in TensorFlow, the other's those of operators.
+    def _add(self, x: Tensor, y: Any) -> Tensor:
+        return apply_mixed("AddV2", x, y, "Add")
+
+    def _multiply(self, x: Tensor, y: Tensor) -> Tensor:
+        return apply_mixed("Mul", x, y, "Mul")
