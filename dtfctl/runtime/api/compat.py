@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework import tensor_shape
+from dtfctl.runtime.framework import tensor_shape as _tensor_shape
 
 v1: ModuleType
 """Set by `dtfctl.runtime`, which it is."""
@@ -66,7 +66,7 @@ def dimension_value(dimension: Any) -> Any:
 
 def dimension_at_index(shape: Any, index: int) -> Any:
     """Return one Dimension of a shape, unknown where its rank is."""
-    return tensor_shape.Dimension(None) if shape.rank is None else shape.dims[index]
+    return _tensor_shape.Dimension(None) if shape.rank is None else shape.dims[index]
 
 
 def forward_compatible(year: int, month: int, day: int) -> bool:

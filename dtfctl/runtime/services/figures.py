@@ -8,7 +8,6 @@ from collections import Counter
 from itertools import islice
 
 from dtfctl.figures import LONGEST_NAME, MOST_QUEUES, TaskFigures
-from dtfctl.runtime.kernels.data_flow.queue import QueueBase
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.services.worker import Worker
 from dtfctl.runtime.steps.tally import CARRIED, STEPS
@@ -19,6 +18,9 @@ _NUMBERED = re.compile(r"_\d+_")
 
 def figures_of(worker: Worker) -> TaskFigures:
     """Gather what this process has counted and what a worker holds."""
+    # Imported here: programs that ask no task for its numbers do not load the family's kernels.
+    from dtfctl.runtime.kernels.data_flow.queue import QueueBase
+
     queues: Counter[str] = Counter()
     variables = 0
     for manager in worker.resources():

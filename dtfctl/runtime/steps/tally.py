@@ -55,6 +55,6 @@ class CarriedTally:
 
 
 STEPS = StepTally()
-"""Of the steps' parts that this process has run."""
+"""Counts the parts of steps that this process has run."""
 CARRIED = CarriedTally()
-"""Of the links of this process."""
+"""Counts what the links of this process carry."""
