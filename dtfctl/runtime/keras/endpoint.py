@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,16 +76,26 @@ def make_metrics(endpoints: list[Endpoint], asked: Any, weighted: bool) -> None:
             e.metrics = made
 
 
-def call_metrics(e: Endpoint, metrics: Any, sample_weight: Any) -> None:
-    """Let metrics of one output see its targets and values."""
+def call_metrics(e: Endpoint, metrics: Any, sample_weight: Any, see: Callable[..., Any] | None = None) -> list[Any]:
+    """Let metrics of one output see its targets and values.
+
+    Args:
+        see: what is called with a metric and what it is to see; the metric itself when None.
+
+    Returns:
+        what the calls returned.
+    """
     mask = getattr(e.output, "_keras_mask", None)
+    found = []
     for name, metric in dict(metrics).items():
         with name_scope(name):
             weights = sample_weight
             if mask is not None:
                 mask = math_ops.cast(mask, e.output.dtype)
                 weights = mask if weights is None else mask * array_ops.expand_dims(weights, -1)
-            metric(e.target, e.output, sample_weight=weights) if weights is not None else metric(e.target, e.output)
+            given = {} if weights is None else {"sample_weight": weights}
+            found.append((see or type(metric).__call__)(metric, e.target, e.output, **given))
+    return found
 
 
 def per_output(given: Any, names: list[str], what: str, default: Any = None) -> list[Any]:

@@ -37,19 +37,22 @@ def _is_iterative(x: Any) -> bool:
     return isinstance(x, (Dataset, Sequence)) or inspect.isgenerator(x) or (hasattr(x, "__next__"))
 
 
-def _of_arrays(values: list[Any], batch_size: int, shuffle: Any) -> Batches:
+def _of_arrays(values: list[Any], batch_size: int, shuffle: Any, replicas: Any = None) -> Batches:
     count = len(values[0]) if values else 0
     steps = math.ceil(count / batch_size)
+    if replicas is not None:
+        replicas.check_batches(count, batch_size)
 
     def make() -> Iterator[tuple[int, list[Any]]]:
         indices = np.arange(count)
+        order = replicas.order() if replicas is not None and shuffle else np.random
         if shuffle == "batch":
             whole = count // batch_size
             rows = indices[: whole * batch_size].reshape(whole, batch_size)
-            np.random.shuffle(rows)
+            order.shuffle(rows)
             indices = np.append(rows.flatten(), indices[whole * batch_size :])
         elif shuffle:
-            np.random.shuffle(indices)
+            order.shuffle(indices)
         for step in range(steps):
             chosen = indices[step * batch_size : (step + 1) * batch_size]
             # One batch is fed as it is, whatever the order.
@@ -161,7 +164,7 @@ def _batches(
         if steps is None:
             raise ValueError("If your data is in the form of symbolic tensors, you should specify `steps_per_epoch`.")
         return _of_tensors(values, steps)
-    return _of_arrays(values, batch_size or 32, shuffle)
+    return _of_arrays(values, batch_size or 32, shuffle, model._replicas if mode != "predict" else None)
 
 
 def _run_epoch(
@@ -229,8 +232,8 @@ def fit(
         model._ready(x, True)
         values = feeding.batch(model, x, y, sample_weight, class_weight)
         at = int(len(values[0]) * (1.0 - validation_split))
-        held_out = _of_arrays([v[at:] for v in values], batch_size or 32, True)
-        batches = _of_arrays([v[:at] for v in values], batch_size or 32, shuffle)
+        held_out = _of_arrays([v[at:] for v in values], batch_size or 32, True, model._replicas)
+        batches = _of_arrays([v[:at] for v in values], batch_size or 32, shuffle, model._replicas)
     else:
         batches = _batches(model, "train", x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle)
     if not _is_iterative(x):

@@ -18,6 +18,8 @@ from dtfctl.runtime.keras.losses import squeeze_last
 from dtfctl.runtime.keras.provided import Role, provides
 from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
+from dtfctl.runtime.strategies import contexts
 
 
 class Metric(Layer):
@@ -29,6 +31,11 @@ class Metric(Layer):
         self.built = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if contexts.has_strategy():
+            raise NotImplementedError(
+                f"The metric {self.name} is called in the scope of {contexts.get_strategy()}: give it to `compile`, or "
+                "call update_state in a replica and result() across them"
+            )
         update = self.update_state(*args, **kwargs)
         self.add_update(update)
         with control_dependencies([update]):
@@ -54,9 +61,10 @@ class Metric(Layer):
     def add_weight(  # type: ignore[override]
         self, name: str, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, **kwargs: Any
     ) -> Any:
-        """Make a variable of the metric's own, in no collection."""
+        """Make a variable of the metric's own, in no collection; replicas of a strategy add theirs up when read."""
+        own = {"synchronization": VariableSynchronization.ON_READ, "aggregation": VariableAggregation.SUM}
         return super().add_weight(
-            name, shape, dtype or self._dtype, initializer, trainable=False, collections=[], **kwargs
+            name, shape, dtype or self._dtype, initializer, trainable=False, collections=[], **{**own, **kwargs}
         )
 
     def _charge_outputs(self, inputs: Any, outputs: Any) -> None:

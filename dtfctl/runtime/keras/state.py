@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ class GraphState:
     """TF1's optimizers in use, whose variables come later."""
     initialized: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
     phase: Any = None
+    make_session: Callable[[], Any] | None = None
+    """What makes Keras's own session; None for one of this process."""
 
 
 _STATES: weakref.WeakKeyDictionary[Any, GraphState] = weakref.WeakKeyDictionary()
@@ -36,6 +38,7 @@ _STATES: weakref.WeakKeyDictionary[Any, GraphState] = weakref.WeakKeyDictionary(
 
 class _Globals(threading.local):
     session: Any = None
+    is_given = False
     calls: list[tuple[Any, Any, Any]]
 
     def __init__(self) -> None:
@@ -105,13 +108,30 @@ def _session() -> Any:
         return session
     own = _globals.session
     if own is None or own.graph is not outermost_graph():
-        own = _globals.session = Session(graph=outermost_graph())
+        make = graph_state().make_session
+        own = _globals.session = new_session() if make is None else make()
+        _globals.is_given = False
     return own
+
+
+def new_session(target: str = "", config: Any = None) -> Any:
+    """Make a session of the default graph."""
+    return Session(target, graph=outermost_graph(), config=config)
+
+
+def run_by(make: Callable[[], Any]) -> None:
+    """Let Keras's session for the default graph be made by `make`, unless the program has given one."""
+    state = graph_state()
+    own = _globals.session
+    if own is not None and own.graph is outermost_graph() and not _globals.is_given and state.make_session is None:
+        _globals.session = None
+        state.initialized.clear()
+    state.make_session = make
 
 
 def set_session(session: Any) -> None:
     """Run Keras in this session, where no other is the default."""
-    _globals.session = session
+    _globals.session, _globals.is_given = session, session is not None
 
 
 def manual_variable_initialization(value: bool) -> None:
@@ -121,7 +141,7 @@ def manual_variable_initialization(value: bool) -> None:
 
 def forget_graph() -> None:
     """Close Keras's own session."""
-    _globals.session = None
+    _globals.session, _globals.is_given = None, False
 
 
 def _initialize(session: Any) -> None:

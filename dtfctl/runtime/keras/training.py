@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.keras import backend, feeding, loops, losses, metrics as metrics_module, optimizers, state
 from dtfctl.runtime.keras.endpoint import Endpoint, call_metrics, make_metrics, output_loss, per_output
 from dtfctl.runtime.keras.network import Network
+from dtfctl.runtime.keras.replicated import Replicas
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.replication import contexts
 
@@ -34,6 +36,8 @@ class Model(Network):
         self._functions: dict[str, Any] = {}
         self._total_loss: Any = None
         self._weights_fed = False
+        self._input_structure: Any = None
+        self._replicas: Replicas | None = None
 
     # Compiling.
 
@@ -58,20 +62,29 @@ class Model(Network):
             loss_weights: what each output's loss is multiplied by.
             sample_weight_mode: None; "temporal" for weights of steps.
             target_tensors: take the place of the targets that `fit` is given.
+
+        In the scope of a strategy `fit`, `evaluate` and `predict` cut each batch into parts for its replicas.
         """
         if context.get_default_graph().executes:
             raise RuntimeError("tf.keras models are trained in graph mode: do not enable eager execution")
-        if contexts.has_strategy():
-            raise NotImplementedError(
-                f"tf.keras Model.compile in the scope of {contexts.get_strategy()}: `fit` trains one replica. Build "
-                "the model in a function given to `strategy.run`, and minimize its loss with an optimizer of tf.train"
-            )
         for name, value in (("distribute", distribute), *kwargs.items()):
             if value not in (None, False):
                 raise NotImplementedError(
-                    f"tf.keras Model.compile: `{name}` is not supported; train over several tasks with tf.Session and "
-                    "tf.train.replica_device_setter (docs/coming-from-tensorflow-1.md)"
+                    f"tf.keras Model.compile: `{name}` is not supported; train over several devices or tasks in the "
+                    "scope of a strategy (docs/distributed-training.md)"
                 )
+        self._replicas = None
+        if contexts.has_strategy():
+            if target_tensors is not None:
+                raise NotImplementedError("tf.keras Model.compile in a strategy's scope: give the targets to `fit`")
+            self._replicas = Replicas(self, contexts.get_strategy())
+        else:
+            for variable in self.weights:
+                if getattr(variable, "distribute_strategy", None) is not None:
+                    raise ValueError(
+                        f"Variable {variable.name} was made in the scope of {variable.distribute_strategy}: call "
+                        "`compile` in that scope, too"
+                    )
         self.optimizer = optimizers.get(optimizer)
         if target_tensors is not None:
             target_tensors = nest.flatten(target_tensors)
@@ -106,29 +119,46 @@ class Model(Network):
                     shape = None if rank is None else [None] * rank
                     endpoint.target = array_ops.placeholder(output.dtype, shape, name=f"{name}_target")
             self._endpoints.append(endpoint)
-        make_metrics(self._endpoints, given["metrics"], False)
-        with name_scope("metrics"):
-            for e in self._endpoints:
-                if e.loss is not None:
-                    call_metrics(e, e.metrics, None)
+        with self._scope_of_replicas():
+            make_metrics(self._endpoints, given["metrics"], False)
+        if self._replicas is None:
+            with name_scope("metrics"):
+                for e in self._endpoints:
+                    if e.loss is not None:
+                        call_metrics(e, e.metrics, None)
         self._make_total_loss()
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Whether this process is the one that saves the model; others are workers of a strategy beside it."""
+        return self._replicas is None or self._replicas.should_checkpoint
+
+    def _scope_of_replicas(self) -> Any:
+        """Enter the scope of the strategy that the model was compiled in."""
+        return contextlib.nullcontext() if self._replicas is None else self._replicas.scope()
 
     def _make_total_loss(self) -> None:
         """Make the loss, over weights of examples if they are fed, and the metrics that weigh."""
         assert self._compiled is not None
-        if self._compiled["weighted_metrics"] and not any(e.weighted_metrics for e in self._endpoints):
-            make_metrics(self._endpoints, self._compiled["weighted_metrics"], True)
-        with name_scope("metrics"):
-            for e in self._endpoints:
-                if e.loss is not None:
-                    call_metrics(e, e.weighted_metrics, e.sample_weight)
+        with self._scope_of_replicas():
+            if self._compiled["weighted_metrics"] and not any(e.weighted_metrics for e in self._endpoints):
+                make_metrics(self._endpoints, self._compiled["weighted_metrics"], True)
         self._functions.pop("train", None)
         self._functions.pop("test", None)
         several = len(self._endpoints) > 1
         if several:
             for e in self._endpoints:
                 if e.loss is not None and e.loss_metric is None:
-                    e.loss_metric = metrics_module.Mean(name=f"{e.name}_loss")
+                    with self._scope_of_replicas():
+                        e.loss_metric = metrics_module.Mean(name=f"{e.name}_loss")
+        if self._replicas is not None:
+            if all(e.loss is None for e in self._endpoints) and not self.losses:
+                raise ValueError("The model cannot be compiled because it has no loss to optimize.")
+            return
+        with name_scope("metrics"):
+            for e in self._endpoints:
+                if e.loss is not None:
+                    call_metrics(e, e.weighted_metrics, e.sample_weight)
         found: list[Any] = []
         with name_scope("loss"):
             for e in self._endpoints:
@@ -185,6 +215,8 @@ class Model(Network):
     def _called(self, inputs: Any, outputs: Any) -> None:
         if not self.inputs and not isinstance(inputs, dict):
             self._set_inputs(nest.flatten(inputs), None, outputs)
+        if self._input_structure is None:
+            self._input_structure = nest.map_structure(lambda _: None, inputs)
 
     def _set_inputs(self, inputs: list[Any], names: list[str] | None, outputs: Any) -> None:
         self.inputs = inputs
@@ -199,11 +231,12 @@ class Model(Network):
         values = [x[k] for k in keys] if keys else list(x) if isinstance(x, (list, tuple)) else [x]
         names = keys or [f"input_{i + 1}" for i in range(len(values))]
         tensors = [feeding.input_for(v, n) for v, n in zip(values, names)]
-        if keys:
-            outputs = self(dict(zip(keys, tensors)))
-            self._set_inputs(tensors, keys, outputs)
-        else:
-            self(tensors if isinstance(x, (list, tuple)) else tensors[0])
+        with self._scope_of_replicas():
+            if keys:
+                outputs = self(dict(zip(keys, tensors)))
+                self._set_inputs(tensors, keys, outputs)
+            else:
+                self(tensors if isinstance(x, (list, tuple)) else tensors[0])
 
     def _ready(self, x: Any, training: bool) -> None:
         if not self.inputs:
@@ -247,6 +280,8 @@ class Model(Network):
     def _function(self, mode: str) -> Any:
         if mode in self._functions:
             return self._functions[mode]
+        if self._replicas is not None:
+            return self._replicas.function(mode)
         if mode == "predict":
             with name_scope("predict"):
                 made = backend.function(self._feeds(mode), list(self.outputs or ()), updates=self.state_updates)
@@ -273,6 +308,8 @@ class Model(Network):
         return [self._total_loss, *(m._result for m in self.metrics)]
 
     def _step(self, mode: str, values: list[Any]) -> list[Any]:
+        if self._replicas is not None:
+            return self._replicas.step(mode, values)
         function = self._function(mode)
         if mode == "train" and len(function.inputs) > len(values):
             values = [*values, True]

@@ -191,6 +191,11 @@ class DistributedVariable(ResourceVariable):
         raise NotImplementedError(f"count_up_to of {self.name}: its copies would count apart; use assign_add")
 
     def _update(self, method: str, value: Any, **options: Any) -> Any:  # type: ignore[override]
+        name = options.get("name")
+        if name is not None and name.endswith("/") and len(self._values) > 1:
+            # A whole name, which only one op can have.
+            options["name"] = name.rstrip("/").rsplit("/", 1)[-1]
+
         def update(copy: Any, given: Any) -> Any:
             return getattr(copy, method)(given, **options)
 

@@ -9,6 +9,7 @@ that in FOLDER/ours, where there is one.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -223,16 +224,82 @@ def drained(tf: Any, session: Any, element: Any) -> list[Any]:
             return out
 
 
+def fitted(tf: Any) -> dict[str, Any]:
+    """Fit Keras models in the scopes of strategies: histories, values of evaluate and predict, names and weights."""
+    keras = tf.keras
+    layers = keras.layers
+
+    def of(*shape: int) -> Any:
+        return tf.constant_initializer(np.random.default_rng(sum(shape)).normal(size=shape))
+
+    def classes() -> Any:
+        model = keras.Sequential(
+            [
+                layers.Dense(5, "tanh", input_shape=(6,), kernel_initializer=of(6, 5), kernel_regularizer="l2"),
+                layers.BatchNormalization(momentum=0.5),
+                layers.Dense(3, "softmax", kernel_initializer=of(5, 3)),
+            ]
+        )
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        return model, [X, np.arange(8) % 3], {}
+
+    def two_outputs() -> Any:
+        rows, tokens = layers.Input((6,)), layers.Input((3,), dtype="int32")
+        found = layers.Flatten()(layers.Embedding(9, 2, embeddings_initializer=of(9, 2))(tokens))
+        hidden = layers.Concatenate()([layers.Dense(4, kernel_initializer=of(6, 4))(rows), found])
+        first = layers.Dense(2, name="first", kernel_initializer=of(10, 2))(hidden)
+        second = layers.Dense(1, name="second", kernel_initializer=of(10, 1))(hidden)
+        model = keras.Model([rows, tokens], [first, second])
+        model.compile(
+            keras.optimizers.SGD(0.05, momentum=0.5, nesterov=True),
+            {"first": "mse", "second": "mae"},
+            loss_weights={"first": 1.0, "second": 0.5},
+            metrics={"first": ["mae"]},
+        )
+        return model, [[X, np.arange(24).reshape(8, 3) % 9], [Y, Y[:, :1]]], {}
+
+    def weighed() -> Any:
+        model = keras.Sequential([layers.Dense(2, input_shape=(6,), kernel_initializer=of(6, 2))])
+        model.compile(keras.optimizers.RMSprop(0.01), "mse")
+        return model, [X, Y], {"sample_weight": np.linspace(0.1, 2.0, 8)}
+
+    def of_older_optimizer() -> Any:
+        model = keras.Sequential([layers.Dense(2, input_shape=(6,), kernel_initializer=of(6, 2))])
+        model.compile(tf.train.AdagradOptimizer(0.1), keras.losses.MeanSquaredError(), metrics=["mse"])
+        return model, [X, Y], {}
+
+    out: dict[str, Any] = {}
+    for name in ("one device", "mirrored 1", "mirrored 2", "mirrored 4"):
+        for make in (classes, two_outputs, weighed, of_older_optimizer):
+            keras.backend.clear_session()
+            keras.backend.set_session(tf.Session(config=tf.ConfigProto(device_count={"CPU": 4})))
+            with STRATEGIES[name](tf).scope():
+                model, (x, y), more = make()
+            history = model.fit(x, y, batch_size=4, epochs=3, verbose=0, shuffle=False, **more)
+            predicted = model.predict(x, batch_size=4)
+            out[f"{name}, {make.__name__}"] = {
+                "history": {key: [float(v) for v in values] for key, values in history.history.items()},
+                "evaluated": np.ravel(model.evaluate(x, y, batch_size=8, verbose=0, **more)).tolist(),
+                "predicted": [p.tolist() for p in (predicted if isinstance(predicted, list) else [predicted])],
+                "weights": {w.name: v.tolist() for w, v in zip(model.weights, model.get_weights())},
+            }
+    keras.backend.clear_session()
+    return out
+
+
 PROGRAMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "training": training,
     "values": values,
     "communication": communication,
     "sparse": sparse,
     "inputs": inputs,
+    "fitted": fitted,
 }
 
 
 def main(folder: Path) -> None:
+    # Keras as it was with TensorFlow 1.
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow
 
     tf = tensorflow.compat.v1

@@ -37,7 +37,7 @@ def small() -> Any:
         (lambda: tf.keras.callbacks.ModelCheckpoint("m.h5"), "save_weights_only=True"),
         (lambda: tf.keras.callbacks.TensorBoard(histogram_freq=1), "tf.summary.FileWriter"),
         (lambda: tf.keras.callbacks.RemoteMonitor(), "LambdaCallback"),
-        (lambda: small().compile("sgd", "mse", distribute=object()), "replica_device_setter"),
+        (lambda: small().compile("sgd", "mse", distribute=object()), "scope of a strategy"),
         (lambda: layers.Dense(2, partitions=3), "partitions"),
         (lambda: layers.Conv2DTranspose(2, 3, output_padding=1), "pad or crop after it"),
     ],

@@ -125,6 +125,8 @@ class ModelCheckpoint(_Monitor):
             if current is None or not self.monitor_op(current, self.best):
                 return
             self.best = current
+        if not self.model.should_checkpoint:
+            return
         if self.verbose:
             print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
         self.model.save_weights(path, overwrite=True)

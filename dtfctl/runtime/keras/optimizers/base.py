@@ -20,6 +20,8 @@ from dtfctl.runtime.keras.optimizers.schedules import LearningRateSchedule
 from dtfctl.runtime.ops import clip_ops, init_ops, math_ops
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variables import Variable, VariableAggregation
+from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.strategies.values import value_container
 
 _KEYWORDS = {"clipnorm", "clipvalue", "lr", "decay", "global_clipnorm"}
 
@@ -135,14 +137,14 @@ class Optimizer:
         """Make a variable beside `var`, unless it is there."""
         from dtfctl.runtime.keras import initializers
 
-        slots = self._slots.setdefault(id(var), {})
+        slots = self._slots.setdefault(id(value_container(var)), {})
         if slot_name not in slots:
             found, shape, dtype = initializers.get(initializer), var.shape.as_list(), var.dtype.base_dtype
 
             def initial_value() -> Any:
                 return found(shape, dtype=dtype)
 
-            with context.get_default_graph().colocate_with(var.op):
+            with _beside(var):
                 slot = Variable(
                     initial_value,
                     name=f"{var._shared_name}/{slot_name}",
@@ -157,7 +159,7 @@ class Optimizer:
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Return the variable of this name beside `var`."""
-        return self._slots[id(var)][slot_name]
+        return self._slots[id(value_container(var))][slot_name]
 
     def get_slot_names(self) -> list[str]:
         """Return the names of its slots."""
@@ -199,7 +201,7 @@ class Optimizer:
 
     def _trackable_slots(self, var: Any) -> dict[str, Any]:
         """Return the slots of a variable, by name."""
-        return self._slots.get(id(var), {})
+        return self._slots.get(id(value_container(var)), {})
 
     # A step.
 
@@ -241,8 +243,34 @@ class Optimizer:
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if not pairs:
             raise ValueError(f"No gradients provided for any variable: {[v.name for _, v in grads_and_vars]}.")
+        if contexts.has_strategy():
+            replica = contexts.get_replica_context()
+            if replica is None:
+                raise RuntimeError(
+                    "apply_gradients is called within a replica: in a function given to `strategy.run`, not across them"
+                )
+            return replica.merge_call(self._apply_to_copies, args=(pairs, name))
+        return self._apply_all(pairs, name, lambda var, update, grad: [update(var, grad)])
+
+    def _apply_to_copies(self, strategy: Any, grads_and_vars: Any, name: str | None) -> Any:
+        """Apply the sum of all replicas' gradients to every copy of the variables."""
+        pairs, extended = list(grads_and_vars), strategy.extended
+        summed = extended.batch_reduce_to("SUM", pairs)
+
+        def each(var: Any, update: Callable[..., Any], grad: Any) -> list[Any]:
+            return list(extended.update(var, update, args=(grad,), group=False))
+
+        return self._apply_all([(g, v) for g, (_, v) in zip(summed, pairs, strict=True)], name, each)
+
+    def _apply_all(self, pairs: list[tuple[Any, Any]], name: str | None, each: Callable[..., list[Any]]) -> Any:
+        """Apply gradients and count the step; `each(var, update, grad)` calls `update(copy, grad)` where copies are."""
         variables = [v for _, v in pairs]
         graph = context.get_default_graph()
+
+        def update(var: Any, grad: Any) -> Any:
+            with graph.colocate_with(var.op), name_scope(f"update_{var.op.name}"):
+                return self._apply(grad, var, prepared)
+
         with name_scope(self._name):
             with init_scope():
                 _ = self.iterations
@@ -253,8 +281,7 @@ class Optimizer:
             updates = []
             with name_scope(name or self._name):
                 for grad, var in pairs:
-                    with graph.colocate_with(var.op), name_scope(f"update_{var.op.name}"):
-                        updates.append(self._apply(grad, var, prepared))
+                    updates += each(var, update, grad)
                 with control_dependencies([group(*updates)]):
                     return self.iterations.assign_add(constant(1, dtypes.int64), read_value=False)
 
@@ -348,6 +375,13 @@ class Optimizer:
         if isinstance(config.get("learning_rate"), dict):
             config["learning_rate"] = schedules.deserialize(config["learning_rate"], custom_objects)
         return cls(**config)
+
+
+def _beside(var: Any) -> Any:
+    """Make variables where another is; in a strategy's scope with a copy beside each of its copies."""
+    if contexts.has_strategy():
+        return contexts.get_strategy().extended.colocate_vars_with(var)
+    return context.get_default_graph().colocate_with(var.op)
 
 
 def scatter_add(var: Any, indices: Any, values: Any) -> Any:
