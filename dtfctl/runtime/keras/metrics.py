@@ -19,7 +19,7 @@ from dtfctl.runtime.keras.provided import Role, provides
 from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
 
 
 class Metric(Layer):

@@ -26,7 +26,7 @@ from dtfctl.runtime.keras.reduction import Reduction
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variables import Variable
-from dtfctl.runtime.strategies import contexts
+from dtfctl.runtime.replication import contexts
 
 
 class Replicas:

@@ -20,8 +20,8 @@ from dtfctl.runtime.keras.optimizers.schedules import LearningRateSchedule
 from dtfctl.runtime.ops import clip_ops, init_ops, math_ops
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variables import Variable, VariableAggregation
-from dtfctl.runtime.strategies import contexts
-from dtfctl.runtime.strategies.values import value_container
+from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.values import value_container
 
 _KEYWORDS = {"clipnorm", "clipvalue", "lr", "decay", "global_clipnorm"}
 
