@@ -30,6 +30,7 @@ OPERATORS: dict[Any, str] = {
 }
 # A shape of more is one of its own.
 _MOST_ORIGINS = 16
+_ONE_ITEM: frozenset[Any] = frozenset()
 
 
 @dataclass(kw_only=True)
@@ -257,18 +258,20 @@ class NodeLines:
             return True
 
     def _shape_of(self, edge: Edge) -> frozenset[Any]:
-        output, known = self._root(edge), self.origins
+        output, known, constants = self._root(edge), self.origins, self.constants
         found = known.get(output)
-        while found is None and output not in self.constants and self._keeps_shape(output[0]):
+        while found is None and output not in constants and self._keeps_shape(output[0]):
             output = self._root(output[0].inputs[0])
             found = known.get(output)
         if found is None:
-            name = self.constants.get(output)
-            # A variable's is not what the graph says: whoever assigns it without validation gives it another.
-            shape = None if name is None else np.shape(self.names[name])
-            # What has one item makes nothing larger.
-            origins = (output,) if shape is None else (shape,) if math.prod(shape) != 1 else ()
-            found = known[output] = frozenset(origins)
+            name = constants.get(output)
+            if name is None:
+                # A variable's is not what the graph says: whoever assigns it without validation gives it another.
+                found = known[output] = frozenset([output])
+            else:
+                value = self.names[name]
+                # What has one item makes nothing larger.
+                found = _ONE_ITEM if getattr(value, "size", 0) == 1 else frozenset([np.shape(value)])
         return found
 
     def _keeps_shape(self, node: Node) -> bool:
