@@ -10,7 +10,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Jobs": ("submit", "jobs", "job", "cancel"),
     "What was written, and why": ("logs", "events", "why"),
     "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
-    "Watching and care": ("top", "profile", "doctor", "certificates", "metrics"),
+    "Watching and care": ("top", "profile", "graph", "doctor", "certificates", "metrics"),
     "dtfctl itself": ("check", "config", "schema", "completion", "version"),
 }
 """The commands as `--help` shows them."""

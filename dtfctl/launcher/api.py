@@ -54,6 +54,7 @@ from dtfctl.launcher.transfer.trees import Received
 if TYPE_CHECKING:
     from dtfctl.launcher.operator import doctor
     from dtfctl.launcher.operator.completion import Names
+    from dtfctl.launcher.operator.graphs import GraphView
     from dtfctl.launcher.operator.tunnel import Tunnel
     from dtfctl.launcher.operator.why import Explanation
 
@@ -480,6 +481,17 @@ class Cluster:
         from dtfctl.launcher.operator import profiling
 
         return profiling.profile(self._connection.paths, self.status(), job, steps, seconds, file, format, on_steps)
+
+    def graph(self, job: str = "", view: GraphView | None = None) -> dict[str, Any]:
+        """Show what a job's steps are made of, stage by stage, as its tasks have it; see `operator.graphs.of_job`.
+
+        Raises:
+            NoSuchJob.
+            Conflict: no task has its graph.
+        """
+        from dtfctl.launcher.operator import graphs
+
+        return graphs.of_job(self._connection.paths, self.status(), job, view or graphs.GraphView())
 
     def down(self, *, grace_s: float = 10.0, keep_logs: bool = True) -> tuple[str, ...]:
         """Stop jobs, tasks, agents and the controller; delete all but logs and checkpoints. Problems, if any."""

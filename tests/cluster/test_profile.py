@@ -1,4 +1,4 @@
-"""`dtfctl profile` while a job trains, and when nothing does."""
+"""`dtfctl profile` and `dtfctl graph` while a job trains, and when nothing does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ with tf.Session(tf.distribute.cluster_resolver.TFConfigClusterResolver().master(
 
 
 def profile(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dtfctl", "profile", *arguments]
+    return run("profile", *arguments)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dtfctl", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -68,6 +72,15 @@ def test_a_running_jobs_steps_are_written_as_a_timeline(cluster: Cluster, tmp_pa
     processes, points = read(file.read_bytes())
     assert set(processes.values()) == {"ps/0", "worker/0"}
     assert {"part", "send", "arrival", "node"} <= {point.category for point in points}
+
+    # The graph of that job, as the worker that leads its steps has it.
+    shown = run("graph", job, "-o", "json")
+    assert shown.returncode == 0, shown.stderr
+    graph = json.loads(shown.stdout)
+    assert graph["graph"] == f"{job} at worker/0" and graph["step"] == "Assign"
+    assert graph["stages"][:3] == ["given", "placed", "pruned"] and graph["stages"][-1] == "partitioned"
+    assert "  ps/0 -> worker/0  Variable/read:0  float32" in graph["trees"]["partitioned"]
+    assert run("graph", "another-1").returncode == 4
 
     assert profile("another-1").returncode == 4
     assert profile("--format", "pdf").returncode == 2

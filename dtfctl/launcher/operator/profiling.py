@@ -48,8 +48,8 @@ def profile(
     controller = controller_client.controller_of(paths)
     try:
         asked = {
-            "targets": [_target(paths, task, controller.reach(task.address)) for task in tasks],
-            "tls": _tls(paths),
+            "targets": [target_of(paths, task, controller.reach(task.address)) for task in tasks],
+            "tls": tls_of(paths),
             "job": job,
             "steps": steps,
             "seconds": seconds,
@@ -61,11 +61,13 @@ def profile(
         controller.close()
 
 
-def _target(paths: ClusterPaths, task: TaskStatus, address: str) -> dict[str, str]:
+def target_of(paths: ClusterPaths, task: TaskStatus, address: str) -> dict[str, str]:
+    """Say how a process of its own reaches a task."""
     return {"name": task.name, "address": address, "server_name": server_name("task", paths.name, task.name)}
 
 
-def _tls(paths: ClusterPaths) -> Sequence[str]:
+def tls_of(paths: ClusterPaths) -> Sequence[str]:
+    """List the files by which a process of its own shows who it is."""
     own = TlsFiles.of(paths.certificates, "cli")
     return [str(trusted_of_tasks(paths.certificates)), str(own.cert), str(own.key)]
 

@@ -94,6 +94,7 @@ def compile_step(
     options: CompileOptions | None = None,
     everywhere: bool = False,
     is_far: Callable[[str, str], bool] | None = None,
+    seen: Callable[[str, NodeGraph], None] = lambda _name, _graph: None,
 ) -> CompiledGraph:
     """Compile the parts of the step that a request asks for.
 
@@ -101,6 +102,7 @@ def compile_step(
         everywhere: the client is at all tasks at once: feeds arrive where they are used, fetches leave where they are
             computed. By default all go through the master's task.
         is_far: see `split_by_task`.
+        seen: is shown the step's graph after each pass.
 
     Raises:
         InvalidArgumentError, NotFoundError: the request is at fault, or a loop that crosses devices is malformed.
@@ -118,7 +120,9 @@ def compile_step(
             prepared.placement,
             devices.ends() if everywhere else None,
         )
-        optimize(step, [parse_tensor(t)[0] for t in targets], Rewrites.from_options(options.graph_options))
+        seen("pruned", step)
+        rewrites = Rewrites.from_options(options.graph_options)
+        optimize(step, [parse_tensor(t)[0] for t in targets], rewrites, seen)
         bfloat16 = options.graph_options.enable_bfloat16_sendrecv
         partitions = split_by_task(step, devices.incarnations(), bfloat16=bfloat16, is_far=is_far)
     return CompiledGraph(partitions, tuple(feeds), tuple(fetches), tuple(targets))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dtfctl.protocol import config_pb2, graph_pb2
@@ -81,35 +81,52 @@ class Rewrites:
         )
 
 
-def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None = None) -> None:
+def optimize(
+    graph: NodeGraph,
+    targets: Iterable[str],
+    rewrites: Rewrites | None = None,
+    seen: Callable[[str, NodeGraph], None] = lambda _name, _graph: None,
+) -> None:
     """Rewrite a pruned, placed graph; it is changed. Feeds, fetches and targets stay, with their names.
 
     No rewrite but that of precision changes a fetched value beyond rounding, and none removes an effect.
+
+    Args:
+        seen: is shown the graph after each rewrite, for people who want to see what it did.
     """
     rewrites = rewrites or Rewrites()
     wanted = {graph.nodes[t] for t in targets if t in graph.nodes}
     roots = [n for n in graph if n in wanted or _is_endpoint(n)]
     protected = set(roots)
     changed = rewrites.fold and fold_constants(graph, rewrites.fold_limit)
+    seen("fold constants", graph)
     if rewrites.branches and choose_branches(graph, protected):
         drop_unused(graph, roots)
         if rewrites.fold:
             changed = fold_constants(graph, rewrites.fold_limit) or changed
+    seen("choose branches", graph)
     if rewrites.branches:
         while drop_dead_variables(graph, protected):
             drop_unused(graph, roots)
+    seen("drop loop variables", graph)
     if rewrites.arithmetic:
         changed = simplify(graph) or changed
+    seen("simplify", graph)
     if rewrites.common:
         changed = merge_common(graph) or changed
+    seen("merge common", graph)
     if rewrites.dependencies:
         changed = drop_idle(graph, protected) or changed
+    seen("drop idle", graph)
     for dtype, device_type in rewrites.precision:
         given = {e.node for n in roots for e in n.inputs}
         if lower_precision(graph, dtype, device_type, protected | given) and rewrites.fold:
             changed = fold_constants(graph, rewrites.fold_limit) or changed
+    if rewrites.precision:
+        seen("lower precision", graph)
     if changed:
         drop_unused(graph, roots)
+    seen("drop unused", graph)
     if not rewrites.remapping:
         _mark_plain(graph)
 

@@ -172,6 +172,11 @@ class Master:
             session.close()
             raise AbortedError(errors[0].message)
 
+    def sessions(self, job: str = "") -> list[MasterSession]:
+        """List the sessions of a job, or all."""
+        with self._lock:
+            return [session for session in self._sessions.values() if not job or session.scope.name == job]
+
     def session(self, handle: str) -> MasterSession:
         """Find a session by handle.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, stats_pb2, worker_pb2
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, graphs_pb2, stats_pb2, worker_pb2
 from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
@@ -122,6 +122,15 @@ class MasterSession:
     def node_graph(self) -> NodeGraph:
         """All the client has sent, unpartitioned."""
         return self._graph.graph
+
+    def describe_graph(self, told: graphs_pb2.SessionGraphs) -> None:
+        """Tell the graph, what it is compiled with, and the steps that were asked for."""
+        with self._graph_lock:
+            told.graph.CopyFrom(self.node_graph.to_graph_def())
+            told.graph.library.CopyFrom(self.node_graph.library.to_proto())
+            told.step.extend(self.signatures.steps())
+        told.device.extend(self.list_devices())
+        told.config.CopyFrom(self.config)
 
     def add_nodes(self, graph_def: graph_pb2.GraphDef) -> None:
         """Validate, add and place nodes.

@@ -27,6 +27,7 @@ from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.figures import figures_of
 from dtfctl.runtime.services.gpu import find_gpus
+from dtfctl.runtime.services.graph_service import GraphService
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
 from dtfctl.runtime.services.link_figures import LinkFigures
 from dtfctl.runtime.services.links import LinkMaker
@@ -151,6 +152,7 @@ class TaskServer:
             self._client_service.invite,
         )
         self._profile_service = ProfileService(config.task, life, config.tls is not None)
+        self._graph_service = GraphService(config.task, self.master, config.tls is not None)
         self._servers: list[CallServer] = []
         self._lock = threading.Lock()
         self._port = 0
@@ -202,6 +204,7 @@ class TaskServer:
         config = self.config
         clients = {**self._master_service.handlers(), **self._client_service.handlers()}
         handlers = {**clients, **self._worker_service.handlers(), **self._profile_service.handlers()}
+        handlers.update(self._graph_service.handlers())
         if self._tls is None:
             handlers.update(TensorFlowWorkerService(self.worker, config.incarnation).handlers())
         peers = new_server(handlers.get)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from dtfctl.protocol import graphs_pb2
 from dtfctl.runtime.compiler.collectives import graph_key_of
 from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.errors import OpError
@@ -125,6 +126,18 @@ class Signatures:
             {task.task: RemotePart.of(task, handle) for task, handle in remote},
             ends,
         )
+
+    def steps(self) -> list[graphs_pb2.StepSignature]:
+        """List the steps that were asked for, apart from those of partial runs. Hold the lock of the graph."""
+        found: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], bool] = {}
+        for feeds, fetches, targets, partial, everywhere, _ in self._compiled:
+            if not partial:
+                known = found.get((feeds, fetches, targets), False)
+                found[feeds, fetches, targets] = known or everywhere
+        return [
+            graphs_pb2.StepSignature(feed=feeds, fetch=fetches, target=targets, everywhere=everywhere)
+            for (feeds, fetches, targets), everywhere in found.items()
+        ]
 
     def clear(self) -> None:
         """Forget all of them; their partitions go with the session."""

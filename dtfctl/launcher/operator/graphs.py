@@ -1,0 +1,115 @@
+"""Show graphs: of jobs, by their tasks, and of files; in a process of its own (`python -m dtfctl.show_graph`)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from dtfctl.launcher.errors import Conflict, InternalError, NoSuchJob, UsageError
+from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.profiling import target_of, tls_of
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.values import field, value
+
+Form: TypeAlias = Literal["tree", "dot", "nodes"]
+
+
+@value
+class GraphView:
+    """What is to be shown of a graph."""
+
+    stage: str = "all"
+    """The stage's name; `all`: each of them."""
+    form: Form = "tree"
+    feeds: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+    """The step; with neither `fetches` nor `run`: of a job the one that needs most, of a file all that it does."""
+    run: tuple[str, ...] = ()
+    depth: int | None = None
+    """How many name scopes are open; None: as many as fit."""
+    scope: str = ""
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    """For a file: how many there are by role; empty: those that it names."""
+
+
+def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView) -> dict[str, Any]:
+    """Show what a job's steps are made of, as its tasks have it.
+
+    Args:
+        job: its id; "": whichever there is.
+
+    Raises:
+        NoSuchJob: there is none.
+        Conflict: no task has its graph: it has ended, has not begun, or is of another framework.
+    """
+    chosen = next((known for known in status.jobs if known.id == job), None)
+    if job and chosen is None:
+        raise NoSuchJob(f"there is no job {job}", "look with: dtfctl jobs")
+    own = frozenset(chosen.tasks) if chosen is not None else frozenset()
+    tasks = [task for task in status.tasks if task.state == "running" and task.address]
+    tasks = [task for task in tasks if task.name in own] or tasks
+    # Who leads steps is hardly ever a ps.
+    tasks.sort(key=lambda task: (task.job == "ps", task.job, task.index))
+    if not tasks:
+        raise Conflict("no task of the cluster runs", "look with: dtfctl status")
+    controller = controller_client.controller_of(paths)
+    try:
+        targets = [target_of(paths, task, controller.reach(task.address)) for task in tasks]
+        said = _asked({"file": "", "targets": targets, "tls": tls_of(paths), "job": job}, view)
+    finally:
+        controller.close()
+    if "error" in said:
+        raise Conflict(f"there is no graph to show: {said['error']}", "is the job running? look with: dtfctl jobs")
+    return _checked(said, view)
+
+
+def of_file(path: Path, view: GraphView) -> dict[str, Any]:
+    """Show the graph of a file. Raises UsageError: it is none, or cannot be compiled like this."""
+    said = _asked({"file": str(path), "targets": [], "tls": None, "job": ""}, view)
+    if "error" in said:
+        raise UsageError(f"there is no graph to show: {said['error']}")
+    return _checked(said, view)
+
+
+def _asked(source: Mapping[str, Any], view: GraphView) -> dict[str, Any]:
+    asked = {
+        **source,
+        "stage": view.stage,
+        "format": view.form,
+        "feeds": view.feeds,
+        "fetches": view.fetches,
+        "run": view.run,
+        "depth": view.depth,
+        "scope": view.scope,
+        "tasks": dict(view.tasks),
+    }
+    # In a group of its own: a terminal's Ctrl-C is for this process, which ends that one.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dtfctl.show_graph"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    try:
+        out, _ = process.communicate(json.dumps(asked))
+    finally:
+        process.kill()
+        process.wait()
+    try:
+        said: dict[str, Any] = json.loads(out)
+    except ValueError:
+        raise InternalError(f"the process that shows a graph ended with {process.returncode}") from None
+    return said
+
+
+def _checked(said: dict[str, Any], view: GraphView) -> dict[str, Any]:
+    stages: Sequence[str] = said["stages"]
+    if view.stage != "all" and view.stage not in stages:
+        raise UsageError(f"`{view.stage}` is no stage of it", f"one of: all, {', '.join(stages)}")
+    return said

@@ -1,0 +1,1 @@
+"""Graphs for people: as given, after each pass, and as partitioned."""
