@@ -22,6 +22,7 @@ from dtfctl.runtime.kernels.compiled import chains, jit
 from dtfctl.runtime.kernels.into import parallel
 from dtfctl.runtime.kernels.into.fusions import Fusion, Line, OneDnn, Output, fusion_rules, users_of_onednn
 from dtfctl.runtime.kernels.into.registry import Into, Spec
+from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 _MOST_STAGES = 16
@@ -56,11 +57,13 @@ class Folds:
         work: what the line of a node does that does more than the node, but for chains.
         chains: by the last node of each, all of them in order.
         folded: nodes that another's line does, and its position.
+        replaced: those of them that a rule has a line for.
     """
 
     work: dict[Node, Work] = field(default_factory=dict)
     chains: dict[Node, list[Node]] = field(default_factory=dict)
     folded: dict[Node, int] = field(default_factory=dict)
+    replaced: set[Node] = field(default_factory=set)
 
 
 class Fuser:
@@ -87,6 +90,8 @@ class Fuser:
         # Outputs that another node's line makes, and its position.
         self._late: dict[Output, int] = {}
         self.folds = Folds()
+        # What could be done at once by code that is yet to be compiled.
+        self.missing: list[Sketch] = []
 
     def root(self, edge: Edge) -> Output:
         output = (edge.node, edge.slot)
@@ -130,9 +135,13 @@ class Fuser:
         for node in self._order:
             fusions = (fusion for rule in rules.get(node.op, ()) for fusion in rule(node, self))
             for fusion in () if reads_of(node) else fusions:
-                if self._may_be(fusion, captured):
+                if not self._may_be(fusion, captured):
+                    continue
+                wants = [sketch for line in fusion for sketch in line.into.wants]
+                if not wants:
                     self._take(fusion)
                     break
+                self.missing += wants
 
     def _may_be(self, fusion: Fusion, captured: Collection[Output]) -> bool:
         """Tell whether nobody misses what the lines do not make, or make later than the nodes they stand for.
@@ -193,6 +202,7 @@ class Fuser:
                 # Where a line cannot be run, nodes before it that would have made its operands are run after all.
                 takers = [self._order[i] for slot in range(len(node.output_types)) for i in self.users((node, slot))]
                 last = [self._position[by[taker]] for taker in takers if taker in by]
+                self.folds.replaced.add(node)
                 self.folds.folded[node] = max(self._position[by_line], *last, 0)
 
     def take_region(self, nodes: list[Node], work: Work) -> None:

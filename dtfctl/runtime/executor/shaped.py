@@ -149,8 +149,8 @@ class _Planner:
         self.fuser = Fuser(order, seen, aliases, env)
         self.root = self.fuser.root
         self.aliases = aliases
-        # The first node that relies on an output's shape.
-        self.needs: dict[Output, int] = {}
+        # Where nodes rely on an output's shape.
+        self.needs: dict[Output, set[int]] = {}
         # Where the memory behind an output is used last, views included.
         self.last: dict[Output, int] = {}
         self.view_of: dict[Output, Output] = {}
@@ -169,6 +169,8 @@ class _Planner:
         self._find_views()
         self._find_captured()
         self.fuser.fold(self.captured)
+        self._forget_needs()
+        self.shaped.missing += self.fuser.missing
         self._find_regions()
         works = self._works()
         self.fuser.link(works, self.sent)
@@ -189,11 +191,11 @@ class _Planner:
                     self.shaped.operands[node] = work.operands
             for output in ends.pop(i, ()):
                 self.pool.give(self.owners.pop(output))
-        for output, i in self.needs.items():
+        for output, places in self.needs.items():
             spec = self.seen.spec(output)
             known = output in self.shaped.buffers or output in self.shaped.fixed or output[0] in self.regional
-            if not known and spec is not None:
-                self.shaped.guards.setdefault(self.order[i], []).append((output, spec.shape))
+            if places and not known and spec is not None:
+                self.shaped.guards.setdefault(self.order[min(places)], []).append((output, spec.shape))
 
     def _find_regions(self) -> None:
         """Let regions be the work of their last nodes."""
@@ -218,8 +220,7 @@ class _Planner:
             self.view_of.pop((node, 0), None)
             # Who relies on its shapes before the region has looked at what it gets relies on that.
             for slot in range(len(node.output_types)):
-                first = self.needs.pop((node, slot), None)
-                if first is not None:
+                for first in self.needs.pop((node, slot), ()):
                     self._require(first, [r for e in node.inputs if (r := self.root(e)) not in self.shaped.fixed])
         # A region lets go of what it gets, whatever its nodes' kernels would.
         self._find_captured()
@@ -252,7 +253,13 @@ class _Planner:
     def _require(self, i: int, roots: Sequence[Output]) -> None:
         """Note that the node at position `i` relies on the shapes of what it gets."""
         for output in roots:
-            self.needs[output] = min(self.needs.get(output, i), i)
+            self.needs.setdefault(output, set()).add(i)
+
+    def _forget_needs(self) -> None:
+        """Let nodes that a fused line replaces rely on nothing: the line says itself what it takes."""
+        replaced = {i for i, node in enumerate(self.order) if node in self.fuser.folds.replaced}
+        for places in self.needs.values():
+            places -= replaced
 
     def _leave_out(self) -> None:
         """Leave out nodes of which only the shape is wanted, such as the mean of a loss that nobody fetches."""
@@ -261,8 +268,7 @@ class _Planner:
             if not users or not self._promises(node).is_total or reads_of(node) or (node, 0) in self.shaped.fixed:
                 continue
             if self._has_known_shape(node) and all(self._is_fixed(self.order[user]) for user in users):
-                first = self.needs.pop((node, 0), None)
-                if first is not None:
+                for first in self.needs.pop((node, 0), ()):
                     self._require(first, [r for e in node.inputs if (r := self.root(e)) not in self.shaped.fixed])
                 self.fuser.folds.folded[node] = max(users)
 

@@ -53,7 +53,7 @@ class Into:
             have fewer dimensions.
         formula: what each element of the output is, in Python, of the elements of the inputs {0}, {1} and so on; empty
             for what is no arithmetic. `zero` and `one` are numbers of the type.
-        wants: what could be compiled, and then planned with.
+        wants: what could be compiled, and then planned with; what several nodes are done by is not there before.
         beside_onednn: gives the form for plans that have work for oneDNN's threads, if it is another one.
     """
 
@@ -74,7 +74,7 @@ Maker = Callable[[KernelBuild, list[Any], list[Spec]], Into | None]
 
 MAKERS: dict[str, Maker] = {}
 _LOCK = threading.Lock()
-_MODULES = ("convolutions", "elementwise", "linear", "losses", "pools", "rows", "updates")
+_MODULES = ("convolutions", "elementwise", "linear", "losses", "pools", "rows", "updates", "row_updates")
 _loaded = False
 
 

@@ -26,8 +26,12 @@ _INDICES = frozenset(["i4", "i8"])
 _largest: Any = np.maximum.reduce
 
 
-def _check(indices: Any, unsigned: Any, limit: int) -> None:
+def check_rows(indices: Any, limit: int) -> None:
     """Leave it to the usual kernel to say what is wrong with indices that are out of range."""
+    _check(indices, np.uint32 if indices.itemsize == 4 else np.uint64, limit)
+
+
+def _check(indices: Any, unsigned: Any, limit: int) -> None:
     if _largest(indices.reshape(-1).view(unsigned)) >= limit:
         raise Unfit
 
@@ -36,7 +40,7 @@ def _unsigned(indices: Spec) -> Any:
     return np.dtype(f"u{indices.dtype.itemsize}")
 
 
-def _is_vector(indices: Spec | None) -> bool:
+def is_vector(indices: Spec | None) -> bool:
     """Tell whether there are indices, and not only a single number."""
     return is_native(indices, _INDICES) and indices is not None and bool(indices.shape) and 0 not in indices.shape
 
@@ -44,7 +48,7 @@ def _is_vector(indices: Spec | None) -> bool:
 @makes("Gather", "GatherV2", "ResourceGather")
 def _gather(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     indices = inputs[1]
-    if not outputs or not _is_vector(indices) or k.attr("batch_dims"):
+    if not outputs or not is_vector(indices) or k.attr("batch_dims"):
         return None
     if k.node.op == "GatherV2" and not _is_zero(k.node.inputs[2]):
         return None
@@ -135,7 +139,7 @@ def _add_scaled_rows(
 def _add_rows(
     k: KernelBuild, indices: Spec | None, updates: Spec | None, factor_at: int | None, sign: int = 1
 ) -> Callable[..., Any] | None:
-    if not _is_vector(indices) or not is_float(updates):
+    if not is_vector(indices) or not is_float(updates):
         return None
     assert indices is not None and updates is not None
     shape, unsigned = indices.shape, _unsigned(indices)

@@ -276,10 +276,13 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     if loop is not None:
         rule = _by_loop(rule, loop)
     apply = native or in_parallel(Into(rule, scratch=(grad,), by_rows=True), [None, *[grad] * (count + 1)], [grad])
+    # Machine code needs no room between its steps.
+    room = () if native is not None else (grad,)
 
     def update(*args: Any) -> Any:
         variables = [find(a) for find, a in zip(finders, args)]
-        rest = list(args[count:-1])
+        rest = list(args[count : len(args) - len(room)])
+        scratch = args[len(args) - len(room) :]
         gradient = rest.pop(grad_at)
         held = sorted(set(variables), key=id)
         if len(held) != count:
@@ -293,17 +296,16 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
                     raise Unfit
             rates = (*(r[()] for r in rest), *flags)
             var, *slots = variables
-            scratch = args[-1]
             change_all(
                 slots,
-                lambda *given: var.update(lambda now, then: apply(rates, gradient, now, *given, then, scratch)),
+                lambda *given: var.update(lambda now, then: apply(rates, gradient, now, *given, then, *scratch)),
             )
         finally:
             for variable in held:
                 variable.lock.release()
         return None if by_handle else variables[0]
 
-    return Into(update, scratch=(grad,), fills=False, wants=wants)
+    return Into(update, scratch=room, fills=False, wants=wants)
 
 
 def _natively(rule: str, flag: bool, grad: Spec) -> tuple[Callable[..., None] | None, tuple[Sketch, ...]]:
@@ -317,10 +319,10 @@ def _natively(rule: str, flag: bool, grad: Spec) -> tuple[Callable[..., None] | 
         return None, (sketch,)
     if update is None:
         return None, ()
-    dtype, factors = grad.dtype, _FACTORS[rule]
+    dtype, factors = grad.dtype, FACTORS[rule]
 
     def apply(rates: Any, grad: Any, var: Any, *rest: Any) -> None:
-        *slots, out, _ = rest
+        *slots, out = rest
         if out is not var:
             np.copyto(out, var)
         update(flat(grad), np.array(factors(rates), dtype), *(a.reshape(-1) for a in (out, *slots)))
@@ -339,12 +341,20 @@ def _rms_prop_factors(rates: Any) -> tuple[Any, ...]:
     return lr, lr.dtype.type(1) - rho, rate, epsilon
 
 
+def _ftrl_factors(rates: Any) -> tuple[Any, ...]:
+    lr, l1, l2, power = rates
+    if not (lr > 0 and l1 >= 0 and l2 >= 0 and power == -0.5):
+        raise Unfit
+    return lr, l1, l2 + l2
+
+
 # What machine code gets of the rates of a rule.
-_FACTORS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+FACTORS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "Adam": _adam_factors,
     "Momentum": lambda rates: (rates[0], rates[1], rates[1] * rates[0]),
     "RMSProp": _rms_prop_factors,
     "Adagrad": lambda rates: (rates[0],),
+    "Ftrl": _ftrl_factors,
 }
 _LOOPS: dict[Callable[..., None], Callable[..., None]] = {
     momentum: loops.momentum,

@@ -11,8 +11,6 @@ phase: a block goes through all of them while it is in cache, and blocks may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
@@ -20,19 +18,9 @@ from typing import Any
 from llvmlite import ir
 
 from dtfctl.runtime.kernels.native import machine
-from dtfctl.runtime.kernels.native.nests import Assignment, Choice, Group, Loops, Number, View, collapsed
+from dtfctl.runtime.kernels.native.nests import Choice, Loops, View, collapsed
+from dtfctl.runtime.kernels.native.turns import I1, I8, I32, I64, PTR, SIZES, TYPES, VOID, Body, Flat, counted
 
-I1, I8, I32, I64, PTR = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
-VOID = ir.VoidType()
-TYPES: dict[str, Any] = {
-    "f4": ir.FloatType(),
-    "f8": ir.DoubleType(),
-    "i4": ir.IntType(32),
-    "i8": ir.IntType(64),
-    "b1": I8,
-}
-SIZES = {"f4": 4, "f8": 8, "i4": 4, "i8": 8, "b1": 1}
-_LOOSE = ("reassoc", "nsz")
 # What a block of rows touches stays in a core's own cache.
 _BLOCK_BYTES = 192 << 10
 # Regions that touch more let other threads have the interpreter meanwhile.
@@ -55,27 +43,6 @@ def generate(loops: Loops, operands: list[int], outputs: list[int]) -> Code:
 
 
 @dataclass
-class _Flat:
-    """A group with its dimensions merged."""
-
-    group: Group
-    sizes: list[int]
-    reduced: list[bool]
-    strides: dict[View, list[int]]
-
-    @property
-    def adds_up(self) -> bool:
-        """True when turns of an outer loop add to what others have reduced, in memory."""
-        return any(self.reduced[:-1]) or (any(self.reduced) and not self.reduced[-1])
-
-    @property
-    def is_in_order(self) -> bool:
-        """True when one thread has to run it from its beginning to its end."""
-        scatters = any(a.target.chosen for a in self.group.assignments)
-        return self.adds_up or self.reduced[0] or scatters
-
-
-@dataclass
 class Phase:
     """Loops that go through rows together.
 
@@ -92,8 +59,9 @@ class Phase:
 class _Generator:
     def __init__(self, loops: Loops, operands: list[int], outputs: list[int]) -> None:
         self.buffers = loops.buffers
+        self.demands = loops.checks
         self.given = [*operands, *outputs]
-        self.flats = [_Flat(g, *collapsed(g)) for g in loops.groups]
+        self.flats = [Flat(g, *collapsed(g)) for g in loops.groups]
         self.module = ir.Module()
         # Which groups touch a buffer at all.
         self.touched: dict[int, set[int]] = {}
@@ -113,7 +81,7 @@ class _Generator:
         if self.buffers[buffer].role != "temporary" or len(self.touched.get(buffer, ())) > 1:
             return True
         groups = [self.flats[n].group for n in self.touched.get(buffer, ())]
-        return any(a.how for g in groups for a in g.assignments if a.target.buffer == buffer)
+        return any(a.how for g in groups for a in g.assignments if buffer in (t.buffer for t in a.targets))
 
     def generate(self) -> Code:
         for n, flat in enumerate(self.flats):
@@ -141,7 +109,7 @@ class _Generator:
             phases.append(Phase([n], blocks, nbytes))
         return phases
 
-    def _bytes(self, view: View, flat: _Flat) -> int:
+    def _bytes(self, view: View, flat: Flat) -> int:
         count = 1
         varying = [flat.strides[view], *(flat.strides[c.index] for c in view.chosen)]
         for size, *strides in zip(flat.sizes, *varying):
@@ -150,7 +118,7 @@ class _Generator:
 
     def _goes_by_rows(self, loops: list[int], blocks: int) -> bool:
         """Tell whether each block of these loops needs of what they write only what the same block has written."""
-        written = {a.target.buffer for n in loops for a in self.flats[n].group.assignments}
+        written = {t.buffer for n in loops for a in self.flats[n].group.assignments for t in a.targets}
         for n in loops:
             flat = self.flats[n]
             if flat.sizes[0] % blocks or flat.is_in_order:
@@ -169,10 +137,10 @@ class _Generator:
 
     # One loop ---------------------------------------------------------------------------------------------------------
 
-    def _arguments(self, flat: _Flat) -> list[int]:
+    def _arguments(self, flat: Flat) -> list[int]:
         return [n for n in dict.fromkeys(v.buffer for v in flat.strides) if self._is_stored(n)]
 
-    def _loop(self, n: int, flat: _Flat) -> None:
+    def _loop(self, n: int, flat: Flat) -> None:
         arguments = self._arguments(flat)
         function = ir.Function(self.module, ir.FunctionType(VOID, [*[PTR] * len(arguments), I64, I64]), f"loop{n}")
         function.linkage = "internal"
@@ -181,7 +149,8 @@ class _Generator:
         for argument in function.args[: len(arguments)]:
             argument.add_attribute("noalias")
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        _Body(b, self, flat, dict(zip(arguments, function.args)), function.args[-2], function.args[-1]).write()
+        at = dict(zip(arguments, function.args))
+        Body(b, self._is_stored, self.buffers, flat, at, function.args[-2], function.args[-1]).write()
 
     # Entries ----------------------------------------------------------------------------------------------------------
 
@@ -279,7 +248,7 @@ class _Generator:
                 if step >= phase.blocks:
                     b.call(run, [buffers, I64(n), I64(0), I64(phase.blocks)])
                     continue
-                with _counted(b, I64(0), I64(phase.blocks), I64(step)) as at:
+                with counted(b, I64(0), I64(phase.blocks), I64(step)) as at:
                     end = b.add(at, I64(step))
                     end = b.select(b.icmp_signed("<", end, I64(phase.blocks)), end, I64(phase.blocks))
                     b.call(run, [buffers, I64(n), at, end])
@@ -295,7 +264,8 @@ class _Generator:
 
     def _checks(self) -> list[Choice]:
         """List what has to be looked at before anything is read by numbers that may be any."""
-        return list(dict.fromkeys(c for f in self.flats for v in f.strides for c in v.chosen))
+        chosen = [c for f in self.flats for v in f.strides for c in v.chosen if not c.is_made]
+        return list(dict.fromkeys([*self.demands, *chosen]))
 
     def _check(self, choice: Choice) -> Any:
         """Write a function of an array: whether its numbers choose what is there."""
@@ -317,7 +287,7 @@ class _Generator:
                 return b.or_(wrong, b.zext(compare(">=", number, kind(choice.limit)), I8))
             size, stride = rest[0]
             before = b.block
-            with _counted(b, I64(0), I64(size), I64(1)) as n:
+            with counted(b, I64(0), I64(size), I64(1)) as n:
                 so_far = b.phi(I8)
                 so_far.add_incoming(wrong, before)
                 found = look(rest[1:], b.add(at, b.mul(n, I64(stride))), so_far)
@@ -331,157 +301,3 @@ class _Generator:
 
 def _field(b: Any, object_: Any, offset: int) -> Any:
     return b.gep(object_, [I64(offset)], source_etype=I8)
-
-
-@contextmanager
-def _counted(b: Any, first: Any, end: Any, step: Any, carried: list[tuple[Any, Any]] | None = None) -> Iterator[Any]:
-    """Write a loop over [first, end), not empty; what is written inside is its body."""
-    before, function = b.block, b.function
-    body, after = function.append_basic_block(), function.append_basic_block()
-    b.branch(body)
-    b.position_at_end(body)
-    at = b.phi(I64)
-    at.add_incoming(first, before)
-    yield at
-    following = b.add(at, step, flags=("nsw",))
-    at.add_incoming(following, b.block)
-    b.cbranch(b.icmp_signed("<", following, end), body, after)
-    b.position_at_end(after)
-
-
-class _Body:
-    """Writes the loop of a group."""
-
-    def __init__(self, b: Any, code: _Generator, flat: _Flat, at: dict[int, Any], first: Any, end: Any) -> None:
-        self.b, self.code, self.flat, self.at = b, code, flat, at
-        self.first, self.end = first, end
-        self.in_register = flat.reduced[-1]
-        self.adds_up = flat.adds_up
-
-    def write(self) -> None:
-        b = self.b
-        if self.adds_up:
-            for a in self._reductions():
-                self._fill(a)
-        self._nest(0, [])
-        b.ret_void()
-
-    def _reductions(self) -> list[Assignment]:
-        return [a for a in self.flat.group.assignments if a.how]
-
-    def _fill(self, a: Assignment) -> None:
-        """Begin a reduction that is added up in memory."""
-        b, buffer = self.b, self.code.buffers[a.target.buffer]
-        kind = TYPES[buffer.kind]
-        with _counted(b, I64(0), I64(prod(buffer.shape)), I64(1)) as n:
-            b.store(_start(a.how, kind), b.gep(self.at[a.target.buffer], [n], source_etype=kind))
-
-    def _nest(self, d: int, indices: list[Any]) -> None:
-        b, flat = self.b, self.flat
-        last = d == len(flat.sizes) - 1
-        first, end = (self.first, self.end) if d == 0 else (I64(0), I64(flat.sizes[d]))
-        if not last:
-            with _counted(b, first, end, I64(1)) as at:
-                self._nest(d + 1, [*indices, at])
-            return
-        if not self.in_register:
-            with _counted(b, first, end, I64(1)) as at:
-                self._element([*indices, at], {})
-            return
-        reductions = self._reductions()
-        before = b.block
-        body, after = b.function.append_basic_block(), b.function.append_basic_block()
-        b.branch(body)
-        b.position_at_end(body)
-        at = b.phi(I64)
-        at.add_incoming(first, before)
-        so_far: dict[int, Any] = {}
-        for n, a in enumerate(reductions):
-            kind = TYPES[self.code.buffers[a.target.buffer].kind]
-            so_far[n] = b.phi(kind)
-            so_far[n].add_incoming(_start(a.how, kind), before)
-        results = self._element([*indices, at], so_far)
-        following = b.add(at, I64(1), flags=("nsw",))
-        at.add_incoming(following, b.block)
-        for n, value in results.items():
-            so_far[n].add_incoming(value, b.block)
-        b.cbranch(b.icmp_signed("<", following, end), body, after)
-        b.position_at_end(after)
-        for n, a in enumerate(reductions):
-            value = results[n]
-            place = self._place(a.target, [*indices, I64(0)])
-            if self.adds_up:
-                value = _combine(b, a.how, b.load(place, typ=value.type), value, False)
-            b.store(value, place)
-
-    def _element(self, indices: list[Any], so_far: dict[int, Any]) -> dict[int, Any]:
-        """Write what one turn does; the reductions' next values by their number."""
-        b, code = self.b, self.code
-        known: dict[Any, Any] = {}
-        results: dict[int, Any] = {}
-        number = 0
-        for a in self.flat.group.assignments:
-            values = [self._load(s, indices, known) for s in a.sources]
-            kind = code.buffers[a.target.buffer].kind
-            value = a.emit(b, *values)
-            if not a.how:
-                if not a.target.chosen:
-                    known[a.target.buffer, a.target.strides, a.target.offset, ()] = value
-                if code._is_stored(a.target.buffer):
-                    stored = b.zext(value, I8) if kind == "b1" else value
-                    b.store(stored, self._place(a.target, indices))
-            elif number in so_far:
-                results[number] = _combine(b, a.how, so_far[number], value, True)
-                number += 1
-            else:
-                place = self._place(a.target, indices)
-                b.store(_combine(b, a.how, b.load(place, typ=value.type), value, False), place)
-        return results
-
-    def _load(self, source: Any, indices: list[Any], known: dict[Any, Any]) -> Any:
-        if isinstance(source, Number):
-            return source.value
-        key = source.buffer, source.strides, source.offset, source.chosen
-        if key not in known:
-            kind = self.code.buffers[source.buffer].kind
-            value = self.b.load(self._place(source, indices), typ=TYPES[kind])
-            known[key] = self.b.icmp_unsigned("!=", value, I8(0)) if kind == "b1" else value
-        return known[key]
-
-    def _place(self, view: View, indices: list[Any]) -> Any:
-        b = self.b
-        at: Any = None
-        for index, stride in zip(indices, self.flat.strides[view]):
-            if stride:
-                term = b.mul(index, I64(stride), flags=("nsw",)) if stride != 1 else index
-                at = term if at is None else b.add(at, term, flags=("nsw",))
-        if view.offset:
-            at = I64(view.offset) if at is None else b.add(at, I64(view.offset), flags=("nsw",))
-        for choice in view.chosen:
-            if not choice.stride:
-                continue
-            number = b.load(self._place(choice.index, indices), typ=TYPES[self.code.buffers[choice.index.buffer].kind])
-            if choice.skips:
-                number = b.select(b.icmp_signed("<", number, number.type(0)), number.type(0), number)
-            number = b.sext(number, I64) if number.type.width < 64 else number
-            term = b.mul(number, I64(choice.stride), flags=("nsw",)) if choice.stride != 1 else number
-            at = term if at is None else b.add(at, term, flags=("nsw",))
-        kind = TYPES[self.code.buffers[view.buffer].kind]
-        base = self.at[view.buffer]
-        return base if at is None else b.gep(base, [at], source_etype=kind, inbounds=True)
-
-
-def _start(how: str, kind: Any) -> Any:
-    if how == "sum":
-        return ir.Constant(kind, 0.0 if not isinstance(kind, ir.IntType) else 0)
-    return ir.Constant(kind, float("-inf" if how == "max" else "inf"))
-
-
-def _combine(b: Any, how: str, x: Any, y: Any, is_loose: bool) -> Any:
-    if how == "sum":
-        if isinstance(x.type, ir.IntType):
-            return b.add(x, y)
-        return b.fadd(x, y, flags=_LOOSE if is_loose else ())
-    name = "llvm.maximum" if how == "max" else "llvm.minimum"
-    function = b.module.declare_intrinsic(name, [x.type], ir.FunctionType(x.type, [x.type, x.type]))
-    return b.call(function, [x, y])

@@ -2,6 +2,9 @@
 
 Formulas, and the order of what is done, are those of kernels/into/updates.py, so values are the same to the last bit.
 Inputs are the gradient, the rates in one array, and what is changed where it is: the variable, then its slots.
+
+    _Adam      gradient, rates, variable, slots...                      all of them of one shape, flat
+    _RowsAdam  indices, rows of the gradient, rates, variable, slots... rows of the same index are added up first
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from dtfctl.runtime.kernels.native.lowering import Op, lowers, view_of
-from dtfctl.runtime.kernels.native.nests import Value, View
+from dtfctl.runtime.kernels.native.distinct import distinct, table_size
+from dtfctl.runtime.kernels.native.lowering import ELEMENTS, Op, lowers, view_of
+from dtfctl.runtime.kernels.native.nests import Choice, Value, View
 
 
 def _root(b: Any, x: Any) -> Any:
@@ -20,30 +24,55 @@ def _root(b: Any, x: Any) -> Any:
 
 
 class _Update:
-    """The inputs of an update, flat."""
+    """What an update takes and changes.
 
-    def __init__(self, op: Op) -> None:
-        self.op = op
-        self.grad, rates, *changed = (view_of(v) for v in op.inputs)
-        self._rates = rates
-        self.changed = changed
+    Args:
+        rows: how many rows of the gradient there are; None for all.
+    """
+
+    def __init__(self, op: Op, grad: View, rates: View, changed: list[View], rows: View | None = None) -> None:
+        self.op, self.grad, self._rates, self.changed, self._rows = op, grad, rates, changed, rows
         for view in changed:
             op.loops.buffers[view.buffer].role = "updated"
 
     def rate(self, n: int) -> View:
-        return View(self._rates.buffer, self.grad.shape, (0,), n)
+        return View(self._rates.buffer, self.grad.shape, (0,) * len(self.grad.shape), n)
 
     def put(self, target: View, emit: Callable[..., Any], *sources: View) -> None:
-        self.op.loops.put(emit, sources, target)
+        self.op.loops.put(emit, sources, target, self._rows)
+
+
+def _of_rows(op: Op) -> _Update:
+    """Add up the rows of each index, and let the update change the rows of variables that the indices choose."""
+    loops = op.loops
+    index, grad, rates, *changed = (view_of(v) for v in op.inputs)
+    count, width = grad.shape
+    which, chosen, total = loops.room("i4", (count,)), loops.room(loops.kind(index), (count,)), loops.room("i4", (1,))
+    table = loops.map(lambda b: ir.Constant(ir.IntType(32), 0), [], "i4", (table_size(count),))
+    loops.routine(distinct(count, ELEMENTS[loops.kind(index)]), [index, table], which, chosen, total)
+    sums = loops.map(lambda b: ir.Constant(ELEMENTS[op.kind], 0.0), [], op.kind, grad.shape)
+    to = View(which.buffer, grad.shape, (1, 0))
+    target = View(sums.buffer, grad.shape, (0, 1), 0, (Choice(to, width, count, is_made=True),))
+    loops.put(lambda b, x, y: b.fadd(x, y), [target, grad], target)
+    # What is chosen are some of the indices.
+    loops.checks.append(Choice(index, width, changed[0].shape[0]))
+    place = Choice(View(chosen.buffer, grad.shape, (1, 0)), width, changed[0].shape[0], is_made=True)
+    tables = [View(table.buffer, grad.shape, (0, 1), table.offset, (place,)) for table in changed]
+    return _Update(op, sums, rates, tables, total)
 
 
 def _updates(name: str) -> Callable[[Callable[[_Update, bool], None]], Callable[[_Update, bool], None]]:
     def add(rule: Callable[[_Update, bool], None]) -> Callable[[_Update, bool], None]:
         @lowers(name)
         def _lower(op: Op) -> list[Value]:
-            update = _Update(op)
-            rule(update, bool(op.attr("flag")))
-            return [*update.changed]
+            grad, rates, *changed = (view_of(v) for v in op.inputs)
+            rule(_Update(op, grad, rates, changed), bool(op.attr("flag")))
+            return [*changed]
+
+        @lowers(f"_Rows{name[1:]}")
+        def _lower_rows(op: Op) -> list[Value]:
+            rule(_of_rows(op), bool(op.attr("flag")))
+            return [view_of(v) for v in op.inputs[3:]]
 
         return rule
 
@@ -115,3 +144,25 @@ def _adagrad(update: _Update, updates: bool) -> None:
     if updates:
         update.put(accum, lambda b, a, g: b.fadd(a, b.fmul(g, g)), accum, g)
     update.put(var, lambda b, x, g, a, lr: b.fsub(x, b.fmul(b.fdiv(g, _root(b, a)), lr)), var, g, accum, lr)
+
+
+@_updates("_Ftrl")
+def _ftrl(update: _Update, flag: bool) -> None:
+    """Rates: the learning rate, the limit, twice what quadratic terms cost; powers are square roots."""
+    var, accum, linear = update.changed
+    g, lr, limit, square = update.grad, *map(update.rate, range(3))
+
+    def turn(b: Any, n: Any, x: Any, a: Any, g: Any, lr: Any) -> Any:
+        grown = b.fdiv(b.fsub(_root(b, b.fadd(a, b.fmul(g, g))), _root(b, a)), lr)
+        return b.fadd(n, b.fsub(g, b.fmul(grown, x)))
+
+    update.put(linear, turn, linear, var, accum, g, lr)
+    update.put(accum, lambda b, a, g: b.fadd(a, b.fmul(g, g)), accum, g)
+
+    def shrink(b: Any, n: Any, a: Any, lr: Any, limit: Any, square: Any) -> Any:
+        least = b.fneg(limit)
+        held = b.select(b.fcmp_ordered("<", n, least), least, n)
+        held = b.select(b.fcmp_ordered(">", held, limit), limit, held)
+        return b.fdiv(b.fsub(held, n), b.fadd(b.fdiv(_root(b, a), lr), square))
+
+    update.put(var, shrink, linear, accum, lr, limit, square)

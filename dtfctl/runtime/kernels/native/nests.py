@@ -61,12 +61,14 @@ class Choice:
         index: the numbers: an operand, of the shape of the view that they choose for; stride: between rows.
         limit: how many rows there are. A region with a number that is none of them refuses to run.
         skips: whether numbers below zero are let through; they choose the first row.
+        is_made: whether the region makes the numbers itself, and none that is wrong.
     """
 
     index: View
     stride: int
     limit: int
     skips: bool = False
+    is_made: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,19 +95,41 @@ class Buffer:
     role: str = "temporary"
 
 
+# An assignment whose `emit` gets the addresses of its sources and targets, all of one dimension, and writes all of it.
+ROUTINE = "routine"
+
+
 @dataclass(frozen=True)
 class Assignment:
-    """Attributes: how: "sum", "max" or "min" where the target's strides of 0 say along what; else empty."""
+    """What makes a value, or changes a part of one.
+
+    Attributes:
+        how: "sum", "max" or "min" where the target's strides of 0 say along what, or `ROUTINE`; else empty.
+        rows: a number that tells for how many of the first dimension it is done; None for all.
+        also: what else a routine fills.
+    """
 
     emit: Emit
     sources: tuple[Value, ...]
     target: View
     how: str = ""
+    rows: View | None = None
+    also: tuple[View, ...] = ()
 
     @property
     def reduced(self) -> tuple[bool, ...]:
         shape = self.target.shape
-        return tuple(bool(self.how) and s == 0 and n > 1 for s, n in zip(self.target.strides, shape))
+        return tuple(self.how not in ("", ROUTINE) and s == 0 and n > 1 for s, n in zip(self.target.strides, shape))
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        return (self.target, *self.also)
+
+    def reads(self) -> list[View]:
+        """List what it looks at: its sources, and what tells where something is and how much."""
+        sources = [s for s in self.sources if isinstance(s, View)]
+        chosen = [c.index for v in (*sources, self.target) for c in v.chosen]
+        return [*sources, *chosen, *(() if self.rows is None else (self.rows,))]
 
 
 @dataclass
@@ -114,15 +138,15 @@ class Group:
 
     shape: tuple[int, ...]
     reduced: tuple[bool, ...]
+    rows: View | None = None
     assignments: list[Assignment] = field(default_factory=list)
 
+    @property
+    def is_routine(self) -> bool:
+        return any(a.how == ROUTINE for a in self.assignments)
+
     def views(self) -> list[View]:
-        named = [v for a in self.assignments for v in (*a.sources, a.target) if isinstance(v, View)]
-        return [*named, *(c.index for v in named for c in v.chosen)]
-
-
-def choices_of(value: Value) -> tuple[Choice, ...]:
-    return value.chosen if isinstance(value, View) else ()
+        return [v for a in self.assignments for v in (*a.reads(), *a.targets)]
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
@@ -140,6 +164,8 @@ class Loops:
         self.buffers: list[Buffer] = []
         self.assignments: list[Assignment] = []
         self.groups: list[Group] = []
+        # What has to be looked at before anything runs, besides numbers that assignments choose by.
+        self.checks: list[Choice] = []
         # Groups that write a buffer, and how they do.
         self._written: dict[int, list[tuple[int, Assignment]]] = {}
 
@@ -172,10 +198,21 @@ class Loops:
         self.put(emit, sources, target)
         return target
 
-    def put(self, emit: Emit, sources: Sequence[Value], target: View) -> None:
-        """Compute a part of a value element by element."""
+    def put(self, emit: Emit, sources: Sequence[Value], target: View, rows: View | None = None) -> None:
+        """Compute a part of a value element by element.
+
+        Args:
+            rows: one whole number, larger than 0, that says how many of the first rows; None for all.
+        """
         given = tuple(s.broadcast(target.shape) if isinstance(s, View) else s for s in sources)
-        self._add(Assignment(emit, given, target))
+        # Of one row there is never less.
+        rows = rows.broadcast(target.shape) if rows is not None and target.shape[0] > 1 else None
+        self._add(Assignment(emit, given, target, rows=rows))
+
+    def routine(self, emit: Emit, sources: Sequence[View], *targets: View) -> None:
+        """Have values filled by code that `emit` writes, which gets addresses."""
+        first, *also = targets
+        self._add(Assignment(emit, tuple(sources), first, ROUTINE, also=tuple(also)))
 
     def copy(self, source: Value, kind: str, shape: tuple[int, ...]) -> View:
         return self.map(_same, [source], kind, shape)
@@ -232,9 +269,8 @@ class Loops:
         needed = {n for n, buffer in enumerate(self.buffers) if buffer.role in ("output", "updated")}
         kept = []
         for made in reversed(self.assignments):
-            if made.target.buffer in needed:
-                needed.update(s.buffer for s in made.sources if isinstance(s, View))
-                needed.update(c.index.buffer for s in (made.target, *made.sources) for c in choices_of(s))
+            if any(target.buffer in needed for target in made.targets):
+                needed.update(view.buffer for view in made.reads())
                 kept.append(made)
         for made in reversed(kept):
             self._join(made)
@@ -243,32 +279,34 @@ class Loops:
         """Add an assignment to a loop of its shape that it can share, the first one; else to one of its own."""
         first = 0
         shared: set[int] = set()
-        for source in made.sources:
-            if isinstance(source, View):
-                for at, writer in self._written.get(source.buffer, ()):
-                    target = writer.target
-                    alike = not writer.how and (target.strides, target.offset) == (source.strides, source.offset)
-                    is_same = alike and target.shape == source.shape and not target.chosen and not source.chosen
-                    if is_same:
-                        shared.add(at)
-                    first = max(first, at if is_same else at + 1)
+        for source in made.reads():
+            for at, writer in self._written.get(source.buffer, ()):
+                target = writer.target
+                alike = not writer.how and (target.strides, target.offset) == (source.strides, source.offset)
+                is_same = alike and target.shape == source.shape and not target.chosen and not source.chosen
+                if is_same:
+                    shared.add(at)
+                first = max(first, at if is_same else at + 1)
         reduced = made.reduced
-        for at in range(first, len(self.groups)):
+        for at in range(len(self.groups) if made.how == ROUTINE else first, len(self.groups)):
             group = self.groups[at]
             if group.shape == made.target.shape and self._may_join(group, made, reduced):
                 break
         else:
             at = len(self.groups)
-            self.groups.append(Group(made.target.shape, (False,) * len(reduced)))
+            self.groups.append(Group(made.target.shape, (False,) * len(reduced), made.rows))
         group = self.groups[at]
         if any(reduced):
             group.reduced = reduced
         group.assignments.append(made)
-        self._written.setdefault(made.target.buffer, []).append((at, made))
+        for target in made.targets:
+            self._written.setdefault(target.buffer, []).append((at, made))
 
     @staticmethod
     def _may_join(group: Group, made: Assignment, reduced: tuple[bool, ...]) -> bool:
         if any(reduced) and any(group.reduced) and reduced != group.reduced:
+            return False
+        if group.is_routine or group.rows != made.rows:
             return False
         # What is reduced to nothing but itself is as an element of a loop; of the rest one kind is enough.
         streams = {(v.buffer, v.strides, v.offset) for v in group.views()}
@@ -292,7 +330,10 @@ def collapsed(group: Group) -> tuple[list[int], list[bool], dict[View, list[int]
     for n, size in enumerate(group.shape):
         if size == 1:
             continue
-        if sizes and reduced[-1] == group.reduced[n] and all(s[-1] == v.strides[n] * size for v, s in strides.items()):
+        # How often a loop runs that a number tells is what its first dimension is.
+        is_whole = group.rows is not None and len(sizes) == 1
+        is_even = all(s[-1:] == [v.strides[n] * size] for v, s in strides.items())
+        if sizes and not is_whole and reduced[-1] == group.reduced[n] and is_even:
             sizes[-1] *= size
             for v, s in strides.items():
                 s[-1] = v.strides[n]

@@ -20,7 +20,7 @@ from dtfctl.runtime.kernels.native.sketch import OPERAND, Sketch, Step
 log = logging.getLogger(__name__)
 
 # How many rates, and how many arrays that are changed.
-_SIZES = {"Adam": (5, 3), "Momentum": (3, 2), "RMSProp": (4, 3), "Adagrad": (1, 2)}
+_SIZES = {"Adam": (5, 3), "Momentum": (3, 2), "RMSProp": (4, 3), "Adagrad": (1, 2), "Ftrl": (3, 3)}
 
 
 def sketch_of(rule: str, flag: bool, spec: Spec) -> Sketch | None:
@@ -36,6 +36,45 @@ def sketch_of(rule: str, flag: bool, spec: Spec) -> Sketch | None:
     specs = [flat, Spec((rates,), spec.dtype), *[flat] * changed]
     refs = [(OPERAND, n, 0) for n in range(len(specs))]
     return Sketch([Step(f"_{rule}", {"flag": True} if flag else {}, refs, specs, [flat] * changed, {})], [])
+
+
+def sketch_of_rows(rule: str, flag: bool, rows: int, indices: Spec, grad: Spec) -> Sketch | None:
+    """Return what compiling an update of some rows of a variable takes; None where it cannot be compiled.
+
+    Args:
+        rule: of `_SIZES`; flag: its flag; rows: how many the variable has.
+        indices: a vector; grad: a row for each of them.
+    """
+    if not machine.is_available() or grad.dtype not in KINDS or 0 in grad.shape or not rows:
+        return None
+    rates, changed = _SIZES[rule]
+    width = prod(grad.shape[1:])
+    table = Spec((rows, width), grad.dtype)
+    specs = [indices, Spec((indices.shape[0], width), grad.dtype), Spec((rates,), grad.dtype), *[table] * changed]
+    refs = [(OPERAND, n, 0) for n in range(len(specs))]
+    return Sketch([Step(f"_Rows{rule}", {"flag": True} if flag else {}, refs, specs, [table] * changed, {})], [])
+
+
+def rows_by(sketch: Sketch) -> tuple[Callable[..., None], Spec] | None:
+    """Return the update of rows of a sketch, and what room it needs.
+
+    The call takes indices, their rows, rates, the arrays that are changed, and the room. It raises `Unfit`, and has
+    changed nothing, where an index is not that of a row.
+
+    Raises:
+        KeyError: it was not compiled yet.
+    """
+    made = COMPILER.find(sketch)
+    if made is None:
+        return None
+    specs = sketch.steps[0].specs
+    try:
+        call = call_of(made, [specs[n] for n in made.operands])
+    except OSError:
+        log.exception("compiled updates cannot be run")
+        return None
+    used, room = list(made.operands), Spec((max(made.scratch, 1),), np.dtype(np.uint8))
+    return (lambda *arrays: call(*(arrays[n] for n in used), arrays[-1])), room
 
 
 def update_by(sketch: Sketch) -> Callable[..., None] | None:

@@ -1,0 +1,129 @@
+"""Optimizers' updates of rows with repeated indices as one call: values, sizes that change, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dtfctl.runtime as tf
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from tests.unit.executor import test_regions
+from tests.unit.executor.test_fusion import node_by_node
+from tests.unit.executor.test_regions import F, plans
+
+at_once = test_regions.at_once
+
+ROWS, WIDTH = 11, 3
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.3),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.3, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.3, 0.9, use_nesterov=True),
+    "rms": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.3, l1_regularization_strength=0.01, l2_regularization_strength=0.02),
+    "ftrl by cubes": lambda: tf.train.FtrlOptimizer(0.3, learning_rate_power=-0.7),
+}
+# Another number of different ones each time.
+STEPS = [np.array(rows, np.int64) for rows in ([3, 3, 3, 3], [1, 2, 3, 4], [10, 0, 10, 0], [5, 5, 6, 5], [7, 8, 9, 0])]
+
+
+def table(by_handle: bool, width: int = WIDTH, name: str = "table") -> Any:
+    first = np.linspace(-1, 1, ROWS * width, dtype=F).reshape(ROWS, width)
+    return tf.get_variable(name, initializer=first, use_resource=by_handle)
+
+
+def trained(config: Any, optimizer: str, by_handle: bool, width: int = WIDTH) -> tuple[list[Any], list[Any]]:
+    """What a table is after each step, and the plans that ran them."""
+    with tf.Graph().as_default():
+        variable, rows = table(by_handle, width), tf.placeholder(tf.int64, [4])
+        factors = tf.constant(np.arange(4 * width, dtype=F).reshape(4, width) - 4)
+        loss = tf.reduce_sum(tf.square(tf.gather(variable, rows)) * factors)
+        train = OPTIMIZERS[optimizer]().minimize(loss)
+        with tf.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            found = []
+            for given in [STEPS[0]] * 3 + STEPS:
+                session.run(train, {rows: given})
+                found.append(session.run(variable.read_value()))
+            return found, plans(session)
+
+
+def updates(found: list[Any]) -> list[Any]:
+    """The updates of rows of plans that stand for several nodes."""
+    return [p.order[by] for p in found for by in {by for _, by in p.folds} if "SparseApply" in p.order[by].op]
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_values_of_each_optimizer(optimizer: str, by_handle: bool) -> None:
+    want, _ = trained(node_by_node(), optimizer, by_handle)
+    got, found = trained(None, optimizer, by_handle)
+    assert updates(found) or optimizer == "ftrl by cubes"
+    for x, y in zip(want, got):
+        np.testing.assert_allclose(y, x, rtol=2e-6, atol=1e-6)
+
+
+def test_rows_of_one_number() -> None:
+    want, _ = trained(node_by_node(), "adagrad", False, 1)
+    got, found = trained(None, "adagrad", False, 1)
+    assert updates(found)
+    for x, y in zip(want, got):
+        np.testing.assert_allclose(y, x, rtol=2e-6, atol=1e-6)
+
+
+def test_a_plan_stays_while_the_number_of_different_rows_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        first, second = table(False), table(False, 5, "other")
+        rows = tf.placeholder(tf.int64, [4])
+        loss = tf.reduce_sum(tf.square(tf.gather(first, rows))) + tf.reduce_sum(tf.square(tf.gather(second, rows)))
+        train = tf.train.AdagradOptimizer(0.3).minimize(loss)
+        session.run(tf.global_variables_initializer())
+        for given in [STEPS[0]] * 4:
+            session.run(train, {rows: given})
+        (plan,) = [p for p in plans(session) if updates([p])]
+        # Both are of the same indices.
+        assert len(updates([plan])) == 2
+        left = []
+        attempt = plan.attempt
+        monkeypatch.setattr(plan, "attempt", lambda *args: left.append(attempt(*args)) or left[-1])
+        for given in STEPS:
+            session.run(train, {rows: given})
+        assert left == [None] * len(STEPS)
+
+
+@pytest.mark.parametrize("wrong", [-1, ROWS])
+def test_an_index_of_no_row_changes_nothing(wrong: int) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable, rows = table(False), tf.placeholder(tf.int64, [4])
+        grad = tf.IndexedSlices(tf.constant(np.ones((4, WIDTH), F)), tf.identity(rows), [ROWS, WIDTH])
+        train = tf.train.AdagradOptimizer(0.3).apply_gradients([(grad, variable)])
+        session.run(tf.global_variables_initializer())
+        for _ in range(4):
+            session.run(train, {rows: STEPS[0]})
+        assert updates(plans(session))
+        before = session.run(variable.read_value())
+        with pytest.raises(InvalidArgumentError, match="out of range"):
+            session.run(train, {rows: np.array([2, wrong, 2, 1])})
+        np.testing.assert_array_equal(session.run(variable.read_value()), before)
+        session.run(train, {rows: STEPS[1]})
+        assert (session.run(variable.read_value())[[1, 2, 3, 4]] < before[[1, 2, 3, 4]]).all()
+
+
+def test_many_rows_that_share_places_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers far apart, and many of them: each is found again."""
+    random = np.random.default_rng(5)
+    numbers = random.choice(random.integers(0, 1 << 20, 300), 3000)
+    values = random.standard_normal((3000, 2)).astype(F)
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable("t", initializer=np.zeros((1 << 20, 2), F))
+        grad = tf.IndexedSlices(tf.placeholder(tf.float32, [3000, 2]), tf.placeholder(tf.int64, [3000]), None)
+        train = tf.train.MomentumOptimizer(1.0, 0.0).apply_gradients([(grad, variable)])
+        session.run(tf.global_variables_initializer())
+        for _ in range(4):
+            session.run(train, {grad.values: values, grad.indices: numbers})
+        assert updates(plans(session))
+        want = np.zeros((1 << 20, 2))
+        np.add.at(want, numbers, -4.0 * values)
+        np.testing.assert_allclose(session.run(variable.read_value()), want, rtol=1e-4, atol=1e-4)
