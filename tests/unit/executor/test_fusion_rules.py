@@ -22,6 +22,7 @@ from dtfctl.runtime.kernels.compiled import jit
 from dtfctl.runtime.kernels.into import fusions, pools, products
 from dtfctl.runtime.kernels.into.fusions import Line, fusion_rules
 from dtfctl.runtime.kernels.into.registry import Into
+from dtfctl.runtime.kernels.native import machine, updating
 from dtfctl.runtime.kernels.onednn import cache, find
 from dtfctl.runtime.kernels.state import scatter_update
 from tests.unit.executor.test_fusion import done_by_others, node_by_node, planned
@@ -129,6 +130,22 @@ def sum_of_products(op: str) -> Example:
     )
 
 
+def add_up_and_apply(op: str) -> Example:
+    rows, places = tf.placeholder(tf.float32, [5, 3]), tf.placeholder(tf.float32, [5])
+    core = op.rpartition("Apply")[2]
+    names = {"Momentum": ["accum"], "Adagrad": ["accum"], "RMSProp": ["ms", "mom"], "Ftrl": ["accum", "linear"]}[core]
+    made = {name: variable_of(np.arange(24).reshape(8, 3) / 8 + 1, op) for name in ("var", *names)}
+    rates = {"Momentum": ["momentum"], "Adagrad": [], "RMSProp": ["rho", "momentum", "epsilon"], "Ftrl": ["l1", "l2"]}
+    given = {name: tf.constant(0.25) for name in ("lr", *rates[core])}
+    given |= {"lr_power": tf.constant(-0.5)} if core == "Ftrl" else {}
+    different, which = tf.unique(tf.cast(tf.minimum(tf.abs(places) * 3.0, 7.0), tf.int64))
+    total = tf.math.unsorted_segment_sum(rows, which, tf.shape(different)[0])
+    refs = {name: target for name, (_, target) in made.items()}
+    update = make_op(op, grad=total, indices=different, **refs, **given)
+    replaced = {"Unique", "UnsortedSegmentSum", "Shape", "StridedSlice"}
+    return Example(update, {rows: (5, 3), places: (5,)}, replaced, tuple(variable for variable, _ in made.values()))
+
+
 EXAMPLES: dict[str, list[Callable[[str], Example]]] = {
     "_descend_by_what_gives_the_gradient": [descend, descend_by_sum],
     "_scale_rows": [scale_rows, scale_and_negate_rows],
@@ -137,8 +154,19 @@ EXAMPLES: dict[str, list[Callable[[str], Example]]] = {
     "_sum_up_bias": [sum_up_bias],
     "_pool_rectified": [pool_rectified],
     "_sum_of_products": [sum_of_products],
+    "_add_up_and_apply": [add_up_and_apply],
 }
+BY_CODE = {"_add_up_and_apply"}
 BY_ONEDNN = {"_convolve_with_bias", "_multiply_with_bias", "_sum_up_bias"}
+
+
+class AtOnce:
+    """Compiles updates when they are asked for, in this process."""
+
+    def find(self, sketch: Any) -> Any:
+        from dtfctl.runtime.kernels.native.compile import compiled
+
+        return compiled(sketch)
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +182,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     # The loops numba compiles, without compiling them.
     monkeypatch.setattr(pools, "compiled", lambda loop, *args: loop)
     monkeypatch.setattr(scatter_update, "compiled", lambda loop, *args: loop)
+    monkeypatch.setattr(updating, "COMPILER", AtOnce())
 
 
 def run(example: Callable[[], Example], steps: int, config: Any = None) -> tuple[list[Any], set[str], set[str]]:
@@ -178,9 +207,13 @@ def same(one: list[Any], other: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(("rule", "op"), RULES, ids=[f"{rule.__name__}-{op}" for rule, op in RULES])
-def test_a_call_for_several_nodes_gives_what_they_give(rule: Any, op: str) -> None:
+def test_a_call_for_several_nodes_gives_what_they_give(rule: Any, op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if rule.__name__ in BY_ONEDNN and find.find_library() is None:
         pytest.skip("oneDNN is not installed")
+    if rule.__name__ in BY_CODE:
+        if not machine.can_compile():
+            pytest.skip("llvmlite is not installed")
+        monkeypatch.delenv("DTF_NATIVE", raising=False)
     for example in EXAMPLES[rule.__name__]:
         want, _, _ = run(partial(example, op), 4, node_by_node())
         got, done, replaced = run(partial(example, op), 4)
