@@ -344,7 +344,7 @@ def test_updates_are_numpys_to_the_last_bit(dtype: str, rule: str, flag: bool) -
             by_numpy.get(rule, updates.adagrad)(rates, grad, *arrays, arrays[0], np.empty_like(grad))
             apply, wants = updates._natively(rule, any(flags), Spec(shape, np.dtype(dtype)))
             assert apply is not None and not wants
-            apply(rates, grad, *native, target, None)
+            apply(rates, grad, *native, target)
             for x, y in zip([target, *native[1:]], arrays):
                 np.testing.assert_array_equal(x, y)
 
