@@ -10,7 +10,7 @@ from typing import Any
 from dtfctl.protocol import tensorflow_worker_pb2, worker_pb2
 from dtfctl.runtime.collective.leader import Answer, Leader
 from dtfctl.runtime.collective.mixed import Answered, Hear, Mixed, foreign, is_foreign
-from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OpError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OpError, error_from_code
 from dtfctl.runtime.rendezvous.routing import task_of_device
 
 
@@ -18,11 +18,13 @@ class Leading:
     """Groups that this task leads. All methods may be called from any thread.
 
     Args:
+        task: this one.
         tell: sends to a task of ours.
         mixed: passes on what TensorFlow's servers are answered.
     """
 
-    def __init__(self, tell: Hear, mixed: Mixed) -> None:
+    def __init__(self, task: str, tell: Hear, mixed: Mixed) -> None:
+        self._task = task
         self._tell = tell
         self._mixed = mixed
         self._lock = threading.Lock()
@@ -99,6 +101,15 @@ class Leading:
         with self._lock:
             answers = self._leader.end(communicator, error)
         self._post(answer for answer in answers if is_foreign(answer[0]))
+
+    def pass_on(self, task: str, message: worker_pb2.CollectiveMessage) -> None:
+        """Tell the members of a group that is led from here what one of them has said of its end."""
+        end = message.end_group
+        with self._lock:
+            answers = self._leader.end(end.communicator, error_from_code(end.code, end.message))
+        self._post(
+            (to, answer if is_foreign(to) else message) for to, answer in answers if to not in (task, self._task)
+        )
 
     def lost(self, task: str, error: OpError) -> None:
         """End the groups that a task which is gone was in."""

@@ -99,7 +99,7 @@ class Collectives:
         self._leader_task = leader_task or task
         self._lock = threading.RLock()
         self.mixed = Mixed(task, life, self._leader_task, foreign)
-        self.leading = Leading(self._tell, self.mixed)
+        self.leading = Leading(task, self._tell, self.mixed)
         self._requests = itertools.count(1)
         self._joining: dict[Key, _Joining] = {}
         self._asked: dict[int, Key] = {}
@@ -269,6 +269,8 @@ class Collectives:
             end = message.end_group
             error = error_from_code(end.code, end.message)
             error.derived = True
+            # Who has told this may be gone before it has told all others.
+            self.leading.pass_on(task, message)
             self._break(end.communicator, error, tell=False, done=end.done)
         elif kind == "ask_step":
             self.mixed.asked_for_step(task, message.ask_step, self._tell)

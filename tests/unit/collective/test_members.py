@@ -13,7 +13,7 @@ from dtfctl.runtime.collective import members
 from dtfctl.runtime.collective.members import Collectives
 from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import AbortedError
+from dtfctl.runtime.framework.errors import AbortedError, UnavailableError
 from dtfctl.runtime.kernels.collective_request import CollectiveRequest
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 
@@ -111,3 +111,22 @@ def test_who_leaves_before_its_part_fails_the_others(post: Post) -> None:
     for step in waiting:
         assert isinstance(step.token.reason, AbortedError)
     assert [t.rooms for t in post.tasks.values()] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_who_leaves_and_is_gone_before_all_have_heard_of_it_is_not_waited_for(post: Post, lost: int) -> None:
+    """The leader passes it on: others may have no link to who is gone, and so never notice."""
+    for _ in range(2):
+        steps = [Step(post, task) for task in range(3)]
+        post.deliver()
+        assert all(s.results for s in steps)
+    waiting = [Step(post, task) for task in (0, 1)]
+    post.deliver()
+    post.tasks[TASKS[2]].end_session("session 2")
+    post.held = [(source, to, message) for source, to, message in post.held if to != TASKS[lost]]
+    if lost == 0:
+        # The leader has a link to all that have asked it.
+        post.tasks[TASKS[0]].peer_lost(TASKS[2], UnavailableError("gone"))
+    post.deliver()
+    for step in waiting:
+        assert isinstance(step.token.reason, (AbortedError, UnavailableError))
