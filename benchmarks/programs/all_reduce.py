@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.programs import Program, sample, session_config, tasks_of
 
 
-def build(tf: Any, target: str, elements: int, workers: int = 2) -> Program:
+def build(tf: Any, target: str, elements: int, workers: int = 2, hint: str = "auto") -> Program:
     graph = tf.Graph()
     probes, sums = [], []
     with graph.as_default():
@@ -23,6 +23,7 @@ def build(tf: Any, target: str, elements: int, workers: int = 2) -> Program:
                     merge_op="Add",
                     final_op="Id",
                     subdiv_offsets=[0],
+                    communication_hint=hint,
                 )
                 probes.append(sample(tf, total, elements))
                 sums.append(tf.reduce_mean(tf.cast(total, tf.float64)))

@@ -260,7 +260,7 @@ class CollectiveMessage(_message.Message):
     def __init__(self, join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., group_ready: _Optional[_Union[GroupReady, _Mapping]] = ..., join_instance: _Optional[_Union[JoinInstance, _Mapping]] = ..., instance_ready: _Optional[_Union[InstanceReady, _Mapping]] = ..., end_group: _Optional[_Union[EndGroup, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., ask_step: _Optional[_Union[AskStep, _Mapping]] = ..., step_known: _Optional[_Union[StepKnown, _Mapping]] = ...) -> None: ...
 
 class JoinGroup(_message.Message):
-    __slots__ = ("request", "job", "group_key", "group_size", "device", "incarnation", "place")
+    __slots__ = ("request", "job", "group_key", "group_size", "device", "incarnation", "place", "standing")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -268,6 +268,7 @@ class JoinGroup(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     request: int
     job: str
     group_key: int
@@ -275,7 +276,18 @@ class JoinGroup(_message.Message):
     device: str
     incarnation: int
     place: int
-    def __init__(self, request: _Optional[int] = ..., job: _Optional[str] = ..., group_key: _Optional[int] = ..., group_size: _Optional[int] = ..., device: _Optional[str] = ..., incarnation: _Optional[int] = ..., place: _Optional[int] = ...) -> None: ...
+    standing: Standing
+    def __init__(self, request: _Optional[int] = ..., job: _Optional[str] = ..., group_key: _Optional[int] = ..., group_size: _Optional[int] = ..., device: _Optional[str] = ..., incarnation: _Optional[int] = ..., place: _Optional[int] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
+
+class Standing(_message.Message):
+    __slots__ = ("host", "cores", "bytes_s")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_S_FIELD_NUMBER: _ClassVar[int]
+    host: int
+    cores: int
+    bytes_s: float
+    def __init__(self, host: _Optional[int] = ..., cores: _Optional[int] = ..., bytes_s: _Optional[float] = ...) -> None: ...
 
 class GroupReady(_message.Message):
     __slots__ = ("request", "communicator", "member", "code", "message")
@@ -292,14 +304,16 @@ class GroupReady(_message.Message):
     def __init__(self, request: _Optional[int] = ..., communicator: _Optional[int] = ..., member: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class GroupMember(_message.Message):
-    __slots__ = ("device", "incarnation", "is_foreign")
+    __slots__ = ("device", "incarnation", "is_foreign", "standing")
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     IS_FOREIGN_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     device: str
     incarnation: int
     is_foreign: bool
-    def __init__(self, device: _Optional[str] = ..., incarnation: _Optional[int] = ..., is_foreign: bool = ...) -> None: ...
+    standing: Standing
+    def __init__(self, device: _Optional[str] = ..., incarnation: _Optional[int] = ..., is_foreign: bool = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
 
 class JoinInstance(_message.Message):
     __slots__ = ("request", "communicator", "instance_key", "device", "what", "is_source")

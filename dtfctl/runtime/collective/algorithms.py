@@ -1,12 +1,8 @@
 """How the members of a group compute something together: what each sends to whom, and waits for.
 
 An algorithm is a generator, run once by each member: it sends when it likes, yields the (rank, tag) of what it needs
-next, is sent the array that has come, and returns its result. It knows no threads, sockets or clocks. All members get
-the same bits: where each of them adds up by itself they do it in the order of ranks, else one does it for all.
-
-Ring and exchange of pieces: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations
-(2009). Halving and doubling, binomial trees: Thakur, Rabenseifner and Gropp, Optimization of collective communication
-operations in MPICH (2005).
+next, is sent the array that has come, and returns its result. It knows no threads, sockets or clocks. Merging for
+all is in all_reduce.py.
 """
 
 from __future__ import annotations
@@ -22,12 +18,7 @@ Algorithm: TypeAlias = Generator[tuple[int, str], Array, Array]
 Final: TypeAlias = Callable[[Array], Any]
 """Finishes an array of merged values, in place."""
 
-GOSSIP_BYTES = 1 << 15
-"""Tensors up to this size go whole to every other member: one message each is all that they cost."""
 _LINE = 64
-
-DIRECT_RANKS = 8
-"""Members up to which pieces are exchanged with all others at once; more form a ring."""
 
 
 class Merge(Protocol):
@@ -42,10 +33,12 @@ class Group(Protocol):
     Attributes:
         rank: which member this is, from 0.
         size: how many there are.
+        hosts: by rank: a number that members on one host have in common.
     """
 
     rank: int
     size: int
+    hosts: Sequence[int]
 
     def send(self, to: int, tag: str, value: Array) -> None:
         """Send an array, which does not change afterwards; never waits."""
@@ -54,102 +47,28 @@ class Group(Protocol):
         """Make an array that others will look at."""
 
 
-def all_reduce(group: Group, value: Array, merge: Merge, final: Final, hint: str = "auto") -> Algorithm:
-    """Merge the arrays of all members, which have one shape and type.
-
-    Args:
-        hint: "ring" for that; else what suits size and number of members.
-    """
-    if group.size == 1:
-        out = group.empty(value.shape, value.dtype)
-        np.copyto(out, value)
-        final(out)
-        return out
-        yield
-    if hint != "ring" and (value.nbytes <= GOSSIP_BYTES or group.size == 2):
-        return (yield from _gossip(group, value, merge, final))
-    if hint != "ring" and group.size <= DIRECT_RANKS:
-        return (yield from _exchange_pieces(group, value, merge, final))
-    return (yield from _ring(group, value, merge, final))
-
-
-def _gossip(group: Group, value: Array, merge: Merge, final: Final) -> Algorithm:
-    """Send everything to everybody, and add up: one message each way, for what is short, and for two."""
-    for other in _others(group):
-        group.send(other, "g", value)
-    out = group.empty(value.shape, value.dtype)
-    first = value if group.rank == 0 else (yield from _receive(0, "g", value.shape))
-    second = value if group.rank == 1 else (yield from _receive(1, "g", value.shape))
-    merge(first, second, out=out)
-    for rank in range(2, group.size):
-        merge(out, value if rank == group.rank else (yield from _receive(rank, "g", value.shape)), out=out)
-    final(out)
-    return out
-
-
-def _exchange_pieces(group: Group, value: Array, merge: Merge, final: Final) -> Algorithm:
-    """Add up a piece for all, and send it to all: each member sends as much as in a ring, in two messages a pair."""
-    flat = np.ascontiguousarray(value).reshape(-1)
-    pieces = cut(flat, group.size)
-    for other in _others(group):
-        group.send(other, "s", flat[pieces[other]])
-    out = group.empty(flat.shape, flat.dtype)
-    mine = out[pieces[group.rank]]
-    yield from _merge_pieces(group, flat[pieces[group.rank]], mine, merge)
-    final(mine)
-    for other in _others(group):
-        group.send(other, "a", mine)
-    for other in _others(group):
-        piece = out[pieces[other]]
-        np.copyto(piece, (yield from _receive(other, "a", piece.shape)))
-    return out.reshape(value.shape)
-
-
-def _merge_pieces(group: Group, own: Array, out: Array, merge: Merge) -> Generator[tuple[int, str], Array, None]:
-    """Merge what all have sent of one piece with one's own, in the order of ranks, into `out`."""
-    first = own if group.rank == 0 else (yield from _receive(0, "s", own.shape))
-    second = own if group.rank == 1 else (yield from _receive(1, "s", own.shape))
-    merge(first, second, out=out)
-    for rank in range(2, group.size):
-        merge(out, own if rank == group.rank else (yield from _receive(rank, "s", own.shape)), out=out)
-
-
-def _ring(group: Group, value: Array, merge: Merge, final: Final) -> Algorithm:
-    """Pass pieces round until each is added up somewhere, then round again: everybody talks to two neighbours only."""
-    flat = np.ascontiguousarray(value).reshape(-1)
-    rank, size = group.rank, group.size
-    after, before = (rank + 1) % size, (rank - 1) % size
-    pieces = cut(flat, size)
-    out = group.empty(flat.shape, flat.dtype)
-    group.send(after, "r0", flat[pieces[rank]])
-    for turn in range(size - 1):
-        at = pieces[(rank - turn - 1) % size]
-        merge((yield from _receive(before, f"r{turn}", out[at].shape)), flat[at], out=out[at])
-        if turn == size - 2:
-            final(out[at])
-        group.send(after, f"r{turn + 1}", out[at])
-    for turn in range(size - 1, 2 * size - 2):
-        piece = out[pieces[(rank - turn - 1) % size]]
-        arrived = yield from _receive(before, f"r{turn}", piece.shape)
-        if turn < 2 * size - 3:
-            group.send(after, f"r{turn + 1}", arrived)
-        np.copyto(piece, arrived)
-    return out.reshape(value.shape)
-
-
 def reduce_scatter(group: Group, value: Array, merge: Merge, final: Final) -> Algorithm:
     """Merge the arrays of all members; each gets its own part of the first dimension, which they divide evenly."""
     rows = value.shape[0] // group.size
     own = value[rows * group.rank : rows * (group.rank + 1)]
-    for other in _others(group):
+    for other in others(group):
         group.send(other, "s", value[rows * other : rows * (other + 1)])
     out = group.empty(own.shape, own.dtype)
     if group.size == 1:
         np.copyto(out, own)
     else:
-        yield from _merge_pieces(group, own, out, merge)
+        yield from merge_all(group, "s", own, out, merge)
     final(out)
     return out
+
+
+def merge_all(group: Group, tag: str, own: Array, out: Array, merge: Merge) -> Generator[tuple[int, str], Array, None]:
+    """Merge what all have sent with one's own, in the order of ranks, into `out`."""
+    first = own if group.rank == 0 else (yield from receive(0, tag, own.shape))
+    second = own if group.rank == 1 else (yield from receive(1, tag, own.shape))
+    merge(first, second, out=out)
+    for rank in range(2, group.size):
+        merge(out, own if rank == group.rank else (yield from receive(rank, tag, own.shape)), out=out)
 
 
 def all_gather(group: Group, value: Array, is_even: bool = False) -> Algorithm:
@@ -158,7 +77,7 @@ def all_gather(group: Group, value: Array, is_even: bool = False) -> Algorithm:
     Args:
         is_even: refuse those that do, as the first version of TensorFlow's op does.
     """
-    for other in _others(group):
+    for other in others(group):
         group.send(other, "g", value)
     parts = []
     for rank in range(group.size):
@@ -174,12 +93,12 @@ def all_gather(group: Group, value: Array, is_even: bool = False) -> Algorithm:
 def all_to_all(group: Group, value: Array) -> Algorithm:
     """Send the n-th part of the first dimension to the n-th member, and put what came in the order of ranks."""
     rows = value.shape[0] // group.size
-    for other in _others(group):
+    for other in others(group):
         group.send(other, "p", value[rows * other : rows * (other + 1)])
     out = group.empty(value.shape, value.dtype)
     for rank in range(group.size):
         at = slice(rows * rank, rows * (rank + 1))
-        np.copyto(out[at], value[at] if rank == group.rank else (yield from _receive(rank, "p", out[at].shape)))
+        np.copyto(out[at], value[at] if rank == group.rank else (yield from receive(rank, "p", out[at].shape)))
     return out
 
 
@@ -199,7 +118,7 @@ def broadcast(group: Group, source: int, value: Array | None, shape: Sequence[in
                 assert have is not None
                 group.send((source + place + step) % group.size, "b", have)
         elif place < 2 * step:
-            have = yield from _receive((source + place - step) % group.size, "b", shape)
+            have = yield from receive((source + place - step) % group.size, "b", shape)
         step *= 2
     assert have is not None
     return have
@@ -217,12 +136,17 @@ def cut(flat: Array, parts: int) -> list[slice]:
     return [slice(a, b) for a, b in itertools.pairwise(starts)]
 
 
-def _others(group: Group) -> list[int]:
+def others(group: Group) -> list[int]:
     """List the other members, the next one first: not all begin with the same."""
     return [(group.rank + i) % group.size for i in range(1, group.size)]
 
 
-def _receive(rank: int, tag: str, shape: Sequence[int]) -> Algorithm:
+def receive(rank: int, tag: str, shape: Sequence[int]) -> Algorithm:
+    """Wait for an array of that shape.
+
+    Raises:
+        ValueError: it has another one.
+    """
     value = yield rank, tag
     if value.shape != tuple(shape):
         raise ValueError(_mismatch(rank, value.shape, shape))

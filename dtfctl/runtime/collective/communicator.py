@@ -11,6 +11,8 @@ import numpy as np
 
 from dtfctl.runtime.collective import algorithms, foreign_orders
 from dtfctl.runtime.collective.algorithms import Algorithm, Array
+from dtfctl.runtime.collective.all_reduce import all_reduce
+from dtfctl.runtime.collective.choice import Layout, choose
 from dtfctl.runtime.collective.merging import MERGES, final_of
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError
@@ -19,8 +21,11 @@ from dtfctl.runtime.memory import shared_memory
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.steps.threads import submit
 
-SHORT = 1 << 16
+SHORT = 1 << 20
 """Arrays up to this size (bytes) are dealt with in the thread that reads them."""
+
+
+_LAYOUTS = 64
 
 
 class Member(NamedTuple):
@@ -28,12 +33,18 @@ class Member(NamedTuple):
 
     Attributes:
         is_foreign: the task is one of TensorFlow's servers.
+        host: those with the same number share memory.
+        cores: processors that the task may use.
+        bytes_s: of its slowest link to another host; 0 where none was measured.
     """
 
     device: str
     task: str
     life: int
     is_foreign: bool = False
+    host: int = 0
+    cores: int = 1
+    bytes_s: float = 0.0
 
 
 class Origin(NamedTuple):
@@ -88,6 +99,12 @@ class Room:
         self.running: set[Computation] = set()
         self.when_idle: Callable[[], None] | None = None
 
+    def layout(self, ranks: Sequence[int]) -> Layout:
+        """Tell where some of the members stand."""
+        members = [self.members[rank] for rank in ranks]
+        slowest = min((member.bytes_s for member in members if member.bytes_s > 0), default=0.0)
+        return Layout(tuple(member.host for member in members), tuple(member.cores for member in members), slowest)
+
     @property
     def is_mixed(self) -> bool:
         """Tell whether some members are TensorFlow's servers, in whose ways all compute."""
@@ -109,10 +126,20 @@ class Communicator:
     send_to: Callable[[Member, int, str, Array], None]
     instances: dict[int, int | list[Computation]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
+    _layouts: dict[tuple[int, ...], Layout] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         return len(self.room.members)
+
+    def layout(self, ranks: tuple[int, ...]) -> Layout:
+        """Tell where members stand: those of these ranks, or all."""
+        found = self._layouts.get(ranks)
+        if found is None:
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.clear()
+            found = self._layouts[ranks] = self.room.layout(ranks or range(self.size))
+        return found
 
     def done(self) -> dict[int, int]:
         """Count how often this device has done all of its part, by instance."""
@@ -138,6 +165,7 @@ class Computation:
         self.rank = 0
         self.size = 0
         self.tasks: Sequence[str] = ()
+        self.hosts: Sequence[int] = ()
         self._shared: SharedStep | None = None
         self._done = done
         self._prefix = ""
@@ -158,7 +186,9 @@ class Computation:
         self.rank, self.size = self._ranks.index(communicator.rank), len(self._ranks)
         if shared is None:
             self._prefix = f"{request.instance_key}.{self.count}."
-            self._algorithm = _algorithm(self, request, source)
+            layout = communicator.layout(request.ranks)
+            self.hosts = layout.hosts
+            self._algorithm = _algorithm(self, request, source, layout)
         else:
             self.tasks = [member.task for member in communicator.room.members]
             self._prefix = f"{request.group_key}:{request.instance_key}:{request.frame}"
@@ -285,7 +315,7 @@ class Computation:
         return True
 
 
-def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int) -> Algorithm:
+def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int, layout: Layout) -> Algorithm:
     """Choose how a computation is done."""
     value = request.value
     if request.kind == "Broadcast":
@@ -298,7 +328,7 @@ def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int)
     merge, final = MERGES[request.merge], final_of(request.final, group.size)
     if request.kind == "ReduceScatter":
         return algorithms.reduce_scatter(group, value, merge, final)
-    return algorithms.all_reduce(group, value, merge, final, request.hint)
+    return all_reduce(group, value, merge, final, choose(value.nbytes, layout, request.hint))
 
 
 def _foreign_algorithm(group: foreign_orders.MixedGroup, request: CollectiveRequest, source: int) -> Algorithm:

@@ -170,7 +170,9 @@ class Leader:
         )
         self._places += len(members)
         listed = [
-            worker_pb2.GroupMember(device=a.device, incarnation=a.incarnation, is_foreign=self._is_foreign(task))
+            worker_pb2.GroupMember(
+                device=a.device, incarnation=a.incarnation, is_foreign=self._is_foreign(task), standing=a.standing
+            )
             for task, a in members
         ]
         if any(member.is_foreign for member in listed):

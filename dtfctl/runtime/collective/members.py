@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import threading
@@ -13,6 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from dtfctl import cores
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.collective.communicator import Communicator, Computation, Member, Room
 from dtfctl.runtime.collective.leading import Leading
@@ -52,6 +54,9 @@ class Neighbours(Transport, Protocol):
             OpError: it does not answer.
         """
 
+    def slowest_rate(self) -> float:
+        """Give what the slowest link carries that was measured, in bytes a second; 0 where none was."""
+
 
 class Key(NamedTuple):
     """A device's membership in a group, of one session."""
@@ -79,6 +84,7 @@ class Collectives:
         neighbours: None where there are none.
         leader_task: who says who is in which group; this task itself where there are no others.
         foreign: how those of the others are reached that are TensorFlow's servers.
+        host: names what tasks share that reach each other's memory.
 
     Attributes:
         mixed: what they are told and asked.
@@ -92,9 +98,11 @@ class Collectives:
         neighbours: Neighbours | None = None,
         leader_task: str = "",
         foreign: ForeignTasks | None = None,
+        host: str = "",
     ) -> None:
         self.task = task
         self._life = life
+        self._host = int.from_bytes(hashlib.blake2b(host.encode(), digest_size=8).digest(), "little")
         self._neighbours = neighbours
         self._leader_task = leader_task or task
         self._lock = threading.RLock()
@@ -142,6 +150,11 @@ class Collectives:
                 device=device,
                 incarnation=self._life,
                 place=0 if request.rank is None else request.rank + 1,
+                standing=worker_pb2.Standing(
+                    host=self._host,
+                    cores=cores.available(),
+                    bytes_s=0.0 if self._neighbours is None else self._neighbours.slowest_rate(),
+                ),
             )
             self._ask_leader(worker_pb2.CollectiveMessage(join_group=asked), partial(self._cannot_join, key))
 
@@ -280,7 +293,7 @@ class Collectives:
             self.leading.asked(task, message)
 
     def _group_ready(self, ready: worker_pb2.GroupReady) -> None:
-        members = [Member(m.device, task_of_device(m.device), m.incarnation, m.is_foreign) for m in ready.member]
+        members = [_member(m) for m in ready.member]
         for member in members:
             if member.task != self.task and not member.is_foreign and self._neighbours is not None:
                 self._neighbours.learn(member.task, member.life)
@@ -480,6 +493,19 @@ class Collectives:
             for number, room in list(self._rooms.items()):
                 if not room.members and room.created < before:
                     del self._rooms[number]
+
+
+def _member(told: worker_pb2.GroupMember) -> Member:
+    at = told.standing
+    return Member(
+        told.device,
+        task_of_device(told.device),
+        told.incarnation,
+        told.is_foreign,
+        at.host,
+        max(at.cores, 1),
+        at.bytes_s,
+    )
 
 
 def group_leader(tasks: Iterable[str]) -> str:

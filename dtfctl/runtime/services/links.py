@@ -34,6 +34,11 @@ L = TypeVar("L", SocketLink, ClientLink)
 VARIABLE = "DTF_TRANSPORT"
 
 
+def shares_memory(choice: str) -> bool:
+    """Tell whether tasks of a host reach each other's memory, with that choice of a transport."""
+    return (os.environ.get(VARIABLE) or choice) in ("auto", "shm")
+
+
 class LinkMaker:
     """The maker of one task's links to others.
 
@@ -59,7 +64,7 @@ class LinkMaker:
         self._tls = tls
         self._door: Door[tuple[str, int]] | None = None
         if self._choice != "grpc":
-            new_arena = common_arena if self._choice in ("auto", "shm") else None
+            new_arena = common_arena if shares_memory(choice) else None
             self._door = Door(
                 self._joined,
                 new_arena,

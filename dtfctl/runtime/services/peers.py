@@ -385,6 +385,12 @@ class Peers:
             found = {t: (list(p.links), p.ledger) for t, p in self._peers.items() if p.links}
         return {task: figures_of(links, ledger) for task, (links, ledger) in found.items()}
 
+    def slowest_rate(self) -> float:
+        """Give what the slowest link carries that was measured, in bytes a second; 0 where none was."""
+        with self._lock:
+            links = [list(peer.links) for peer in self._peers.values()]
+        return min((rate for rate, _ in map(rate_of, links) if rate > 0), default=0.0)
+
     def ledger(self, task: str) -> Ledger | None:
         """Find what is known of codecs on the way to a task; None where it is not one of this cluster's."""
         peer = self._peers.get(task)

@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
-from dtfctl.runtime.rendezvous.transports.handshake import TaskTls
+from dtfctl.runtime.rendezvous.transports.handshake import TaskTls, this_place
 from dtfctl.runtime.services.calls import CallServer
 from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.exchange import Exchange
@@ -30,7 +30,7 @@ from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.graph_service import GraphService
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
 from dtfctl.runtime.services.link_figures import LinkFigures
-from dtfctl.runtime.services.links import LinkMaker
+from dtfctl.runtime.services.links import LinkMaker, shares_memory
 from dtfctl.runtime.services.local_masters import forget_local_master, register_local_master
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
@@ -130,7 +130,9 @@ class TaskServer:
         neighbours = None if alone else self._peers
         leader = config.default_session_config.experimental.collective_group_leader or group_leader(addresses)
         self._foreign = TensorFlowTasks(self._peers)
-        groups = Collectives(config.task, life, neighbours, leader, self._foreign)
+        # Where memory is not to be used, each task stands for itself.
+        host = this_place() if shares_memory(config.transport) else config.task
+        groups = Collectives(config.task, life, neighbours, leader, self._foreign, host)
         self.worker = Worker(config.task, devices, neighbours, groups)
         self.master = Master(
             self.worker, None if alone else self._peers, life, config.peer_timeout_s, config.default_session_config

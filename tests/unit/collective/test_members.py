@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dtfctl.runtime.collective import members
+from dtfctl.runtime.collective.all_reduce import ORDERS
 from dtfctl.runtime.collective.members import Collectives
 from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -26,6 +27,26 @@ class Post:
     def __init__(self) -> None:
         self.held: list[tuple[str, str, Message]] = []
         self.tasks = {task: Collectives(task, 1, Door(self, task), TASKS[0]) for task in TASKS}
+
+    def deliver_arrays(self, count: int) -> int:
+        """Let that many arrays through, and all else; return how many there were."""
+        passed = 0
+
+        def is_late(source: str, to: str, message: Message) -> bool:
+            nonlocal passed
+            if message.kind is Kind.COLLECTIVE:
+                return False
+            passed += 1
+            return passed > count
+
+        self.deliver(is_late)
+        return min(passed, count)
+
+    def lose(self, task: int) -> None:
+        """Have a task gone, with what it has sent and was sent, and the others notice."""
+        self.held = [at for at in self.held if TASKS[task] not in at[:2]]
+        for other in set(range(len(TASKS))) - {task}:
+            self.tasks[TASKS[other]].peer_lost(TASKS[task], UnavailableError(f"{TASKS[task]} is gone"))
 
     def deliver(self, but: Callable[[str, str, Message], bool] = lambda source, to, message: False) -> None:
         """Let all through that are not held back, and what follows from them."""
@@ -53,6 +74,9 @@ class Door:
     def hear_of(self, task: str) -> None:
         return
 
+    def slowest_rate(self) -> float:
+        return 0.0
+
     def send(self, task: str, messages: Sequence[Message]) -> None:
         self._post.held += [(self._task, task, message) for message in messages]
 
@@ -60,13 +84,15 @@ class Door:
 class Step:
     """A step of a task that sums ones over all of them."""
 
-    def __init__(self, post: Post, task: int, instance: int = 1, size: int = 4) -> None:
+    def __init__(
+        self, post: Post, task: int, instance: int = 1, size: int = 4, members: int = len(TASKS), hint: str = "auto"
+    ) -> None:
         self.token = CancellationToken()
         self.results: list[Any] = []
         device = SimpleNamespace(name=f"{TASKS[task]}/device:CPU:0")
         step: Any = SimpleNamespace(cancellation=self.token, device=device, step_id=1, frame="0:0")
         value = np.ones(size, np.float32)
-        request = CollectiveRequest("Reduce", 1, len(TASKS), instance, value, value.shape, value.dtype)
+        request = CollectiveRequest("Reduce", members, members, instance, value, value.shape, value.dtype, hint=hint)
         session = SessionCollectives(post.tasks[TASKS[task]], f"session {task}", "", TASKS[task])
         session.begin(request, step, self.results.append, outlives_kernel=True)
 
@@ -130,3 +156,32 @@ def test_who_leaves_and_is_gone_before_all_have_heard_of_it_is_not_waited_for(po
     post.deliver()
     for step in waiting:
         assert isinstance(step.token.reason, (AbortedError, UnavailableError))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.parametrize("hint", sorted(ORDERS))
+def test_a_member_that_is_lost_at_any_moment_ends_the_step_for_all(
+    monkeypatch: pytest.MonkeyPatch, hint: str, lost: int
+) -> None:
+    monkeypatch.setattr(members, "submit", lambda function, *args: function(*args))
+    left = [task for task in range(3) if task != lost]
+    for moment in range(100):
+        post = Post()
+        steps = [Step(post, task, hint=hint) for task in range(3)]
+        is_last = post.deliver_arrays(moment) < moment
+        post.lose(lost)
+        post.deliver()
+        for task in left:
+            step = steps[task]
+            if step.results:
+                assert step.results[0].tolist() == [3.0] * 4
+            else:
+                assert isinstance(step.token.reason, (UnavailableError, AbortedError))
+        # Those that are left make a group of their own; who was done is not told of the other one's end in it.
+        again = [Step(post, task, members=2, hint=hint) for task in left]
+        post.deliver()
+        assert [step.results[0].tolist() for step in again] == [[2.0] * 4] * 2
+        if is_last:
+            assert all(steps[task].results for task in left)
+            return
+    raise AssertionError("it does not end")

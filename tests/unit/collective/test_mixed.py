@@ -68,6 +68,9 @@ class Wire:
     def hear_of(self, task: str) -> None:
         raise UnimplementedError("There is no method /dtf.WorkerService/GetStatus")
 
+    def slowest_rate(self) -> float:
+        return 0.0
+
     def send(self, task: str, messages: Any) -> None:
         raise AssertionError("what is ours does not reach it")
 

@@ -103,6 +103,20 @@ def test_tasks_of_one_client_compute_together(transport: str) -> None:
                     np.testing.assert_array_equal(result, value * 6)
 
 
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_each_order_gives_the_same_sum(transport: str) -> None:
+    value = np.arange(300_000, dtype=np.int32)
+    with in_process_cluster({"worker": TASKS}, transport=transport) as cluster:
+        outputs = []
+        for number, hint in enumerate(["gossip", "star", "tree", "pieces", "ring", "halving", "hierarchical"]):
+            for task in range(TASKS):
+                with tf.device(on(task)):
+                    outputs.append(reduce(tf.constant(value), TASKS, number, communication_hint=hint))
+        with tf.Session(cluster.target("worker", 0)) as session:
+            for result in session.run(outputs):
+                np.testing.assert_array_equal(result, value * TASKS)
+
+
 def test_clients_that_know_nothing_of_each_other_compute_together(cluster: InProcessCluster) -> None:
     def build() -> Any:
         x = tf.placeholder(tf.float32, [2], name="x")
