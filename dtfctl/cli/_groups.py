@@ -11,7 +11,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What was written, and why": ("logs", "events", "why"),
     "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
     "Watching and care": ("top", "profile", "graph", "doctor", "certificates", "metrics"),
-    "dtfctl itself": ("check", "config", "schema", "completion", "version"),
+    "Programs and what they leave": ("check", "checkpoint"),
+    "dtfctl itself": ("config", "schema", "completion", "version"),
 }
 """The commands as `--help` shows them."""
 ORDER = tuple(name for names in GROUPS.values() for name in names)

@@ -13,6 +13,7 @@ from dtfctl.cli import (
     about,
     certificates,
     checking,
+    checkpoints,
     clusters,
     connect,
     files,
@@ -58,6 +59,7 @@ MODULES = (
     hosts,
     certificates,
     checking,
+    checkpoints,
     about,
 )
 """The modules whose commands exist; importing them declares the commands."""
