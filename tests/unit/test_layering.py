@@ -1,7 +1,7 @@
 """Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
 
 The programs `dtfctl/task.py`, `dtfctl/seed.py`, `dtfctl/plaintext_port.py`, `dtfctl/profile_tasks.py`,
-FREE = {"task", "seed", "plaintext_port", "profile_tasks", "show_graph", "checkpoint_files", "run", "__main__", ""}
+`dtfctl/show_graph.py`, `dtfctl/checkpoint_files.py` and `dtfctl/run.py` are the places where launcher and runtime meet.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class GraphView:
     """How many name scopes are open; None: as many as fit."""
     scope: str = ""
     tasks: Mapping[str, int] = field(default_factory=dict)
-    """For a file: how many there are by role; empty: those that it names."""
+    """Says how many tasks there are by role, for a file; empty: those that it names."""
 
 
 def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView) -> dict[str, Any]:
