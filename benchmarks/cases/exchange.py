@@ -18,14 +18,15 @@ from benchmarks.rounds import Runner
 PEERS = {"gloo": "torch", "MPICH": "mpi"}
 
 
-def _start(bench: Bench, name: str) -> Child:
+def start_ranks(bench: Bench, name: str, count: int) -> Child:
+    """Start ranks of gloo or MPICH that sum vectors when they are told to."""
     python = bench.peer(PEERS[name])
     command = [python, "-m", "benchmarks.peer_programs.exchange"]
     if name == "gloo":
-        command.append("gloo")
+        command += ["gloo", str(count)]
     else:
         launcher = os.path.join(os.path.dirname(python), "mpiexec")
-        command = [launcher, "-n", "2", *command, "mpi"]
+        command = [launcher, "-n", str(count), *command, "mpi"]
     child = Child(command, f"{name} all-reduce")
     try:
         child.read()
@@ -44,7 +45,7 @@ def _run(bench: Bench, size: int) -> Iterator[Row]:
             peer_name=name,
         )
         try:
-            peer = _start(bench, name)
+            peer = start_ranks(bench, name, 2)
         except (Missing, ChildError) as e:
             row.note = str(e)
             yield row

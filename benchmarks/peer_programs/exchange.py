@@ -1,5 +1,5 @@
-"""Two ranks sum a vector: `exchange.py gloo` (starts its second rank), `exchange.py gloo ADDRESS PORT RANK` on each
-of two hosts, of which the first rank's has that address, or `mpiexec -n 2 python exchange.py mpi`."""
+"""Ranks sum a vector: `exchange.py gloo RANKS` (starts the others), `exchange.py gloo ADDRESS PORT RANK` on each of two
+hosts, of which the first rank's has that address, or `mpiexec -n RANKS python exchange.py mpi`."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ END = 0
 class Gloo:
     """torch.distributed over gloo."""
 
-    def __init__(self, address: str = "", port: int = 0, rank: int = 0) -> None:
+    def __init__(self, size: int = 2, address: str = "", port: int = 0, rank: int = 0) -> None:
         import torch
         import torch.distributed as dist
 
         self._torch, self._dist = torch, dist
+        self.size = size
         self.rank = rank or int(os.environ.get("RANK", "0"))
         if address:
-            store = dist.TCPStore(address, port, 2, is_master=self.rank == 0, wait_for_workers=False)
+            store = dist.TCPStore(address, port, size, is_master=self.rank == 0, wait_for_workers=False)
         elif self.rank == 0:
-            store = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
-            second = {**os.environ, "RANK": "1", "PORT": str(store.port)}
-            subprocess.Popen([sys.executable, "-m", "benchmarks.peer_programs.exchange", "gloo"], env=second)
+            store = dist.TCPStore("127.0.0.1", 0, size, is_master=True, wait_for_workers=False)
+            command = [sys.executable, "-m", "benchmarks.peer_programs.exchange", "gloo", str(size)]
+            for other in range(1, size):
+                subprocess.Popen(command, env={**os.environ, "RANK": str(other), "PORT": str(store.port)})
         else:
-            store = dist.TCPStore("127.0.0.1", int(os.environ["PORT"]), 2, is_master=False)
-        dist.init_process_group("gloo", store=store, rank=self.rank, world_size=2)
+            store = dist.TCPStore("127.0.0.1", int(os.environ["PORT"]), size, is_master=False)
+        dist.init_process_group("gloo", store=store, rank=self.rank, world_size=size)
 
     def share(self, numbers: list[int]) -> list[int]:
-        """Rank 0's numbers, on both."""
+        """Rank 0's numbers, on all."""
         tensor = self._torch.tensor(numbers)
         self._dist.broadcast(tensor, 0)
         return [int(n) for n in tensor]
 
     def vector(self, elements: int) -> tuple[np.ndarray[Any, Any], Callable[[], None]]:
-        """A vector of ones, and what sums it over both ranks in place."""
+        """A vector of ones, and what sums it over all ranks in place."""
         tensor = self._torch.ones(elements)
         return tensor.numpy(), lambda: self._dist.all_reduce(tensor)
 
@@ -56,7 +58,7 @@ class Mpi:
 
         self._mpi = MPI
         self._world = MPI.COMM_WORLD
-        self.rank = self._world.Get_rank()
+        self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
 
     def share(self, numbers: list[int]) -> list[int]:
         return list(self._world.bcast(numbers, 0))
@@ -70,8 +72,8 @@ def run(ranks: Gloo | Mpi, elements: int, steps: int) -> list[float]:
     """Time that many sums."""
     array, add = ranks.vector(elements)
     add()
-    if not np.all(array == 2.0):
-        raise AssertionError(f"the sum of ones over two ranks is {array[0]}")
+    if not np.all(array == ranks.size):
+        raise AssertionError(f"the sum of ones over {ranks.size} ranks is {array[0]}")
     times = []
     for _ in range(steps):
         array[:] = 1.0
@@ -83,7 +85,12 @@ def run(ranks: Gloo | Mpi, elements: int, steps: int) -> list[float]:
 
 def main() -> None:
     kind, *place = sys.argv[1:]
-    ranks = Mpi() if kind == "mpi" else Gloo(place[0], int(place[1]), int(place[2])) if place else Gloo()
+    if kind == "mpi":
+        ranks: Gloo | Mpi = Mpi()
+    elif len(place) == 1:
+        ranks = Gloo(int(place[0]))
+    else:
+        ranks = Gloo(2, place[0], int(place[1]), int(place[2]))
     if ranks.rank == 0:
 
         def measure(elements: int, steps: int) -> dict[str, Any]:

@@ -7,7 +7,12 @@ from typing import Any
 from benchmarks.programs import Program, sample, session_config, tasks_of
 
 
-def build(tf: Any, target: str, elements: int, workers: int = 2, hint: str = "auto") -> Program:
+def build(tf: Any, target: str, elements: int, workers: int = 2, hint: str = "auto", times: int = 1) -> Program:
+    """Make a sum over workers.
+
+    Args:
+        times: so many, one of the other's result.
+    """
     graph = tf.Graph()
     probes, sums = [], []
     with graph.as_default():
@@ -15,16 +20,18 @@ def build(tf: Any, target: str, elements: int, workers: int = 2, hint: str = "au
             with tf.device(f"/job:worker/task:{i}/device:CPU:0"):
                 start = tf.linspace(1.0, 2.0, elements) if elements > 1 else tf.fill([1], 1.5)
                 own = tf.Variable(start * (i + 1.0), name=f"own{i}_of_{elements}")
-                total = tf.raw_ops.CollectiveReduce(
-                    input=tf.identity(own),
-                    group_size=workers,
-                    group_key=workers,
-                    instance_key=elements,
-                    merge_op="Add",
-                    final_op="Id",
-                    subdiv_offsets=[0],
-                    communication_hint=hint,
-                )
+                total = tf.identity(own)
+                for turn in range(times):
+                    total = tf.raw_ops.CollectiveReduce(
+                        input=total,
+                        group_size=workers,
+                        group_key=workers,
+                        instance_key=elements + turn,
+                        merge_op="Add",
+                        final_op="Id",
+                        subdiv_offsets=[0],
+                        communication_hint=hint,
+                    )
                 probes.append(sample(tf, total, elements))
                 sums.append(tf.reduce_mean(tf.cast(total, tf.float64)))
         init = tf.global_variables_initializer()

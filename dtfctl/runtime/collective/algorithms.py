@@ -19,6 +19,8 @@ Final: TypeAlias = Callable[[Array], Any]
 """Finishes an array of merged values, in place."""
 
 _LINE = 64
+# What stays in a processor's cache while arrays of others are merged into it.
+_BLOCK_BYTES = 1 << 17
 
 
 class Merge(Protocol):
@@ -64,11 +66,28 @@ def reduce_scatter(group: Group, value: Array, merge: Merge, final: Final) -> Al
 
 def merge_all(group: Group, tag: str, own: Array, out: Array, merge: Merge) -> Generator[tuple[int, str], Array, None]:
     """Merge what all have sent with one's own, in the order of ranks, into `out`."""
+    if group.size > 2 and out.nbytes > _BLOCK_BYTES and len(set(group.hosts)) == 1:
+        # All are there at about the same time, and it is memory that takes long: `out` is to be written once.
+        values = []
+        for rank in range(group.size):
+            values.append(own if rank == group.rank else (yield from receive(rank, tag, own.shape)))
+        _merge_in_blocks(values, out, merge)
+        return
     first = own if group.rank == 0 else (yield from receive(0, tag, own.shape))
     second = own if group.rank == 1 else (yield from receive(1, tag, own.shape))
     merge(first, second, out=out)
     for rank in range(2, group.size):
         merge(out, own if rank == group.rank else (yield from receive(rank, tag, own.shape)), out=out)
+
+
+def _merge_in_blocks(values: Sequence[Array], out: Array, merge: Merge) -> None:
+    rows = max(_BLOCK_BYTES * len(out) // out.nbytes, 1)
+    for start in range(0, len(out), rows):
+        at = slice(start, start + rows)
+        block = out[at]
+        merge(values[0][at], values[1][at], out=block)
+        for value in values[2:]:
+            merge(block, value[at], out=block)
 
 
 def all_gather(group: Group, value: Array, is_even: bool = False) -> Algorithm:

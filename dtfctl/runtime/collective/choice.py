@@ -210,9 +210,15 @@ def _gossip(n: int, b: float, most: int, hosts: int) -> _Work:
     return _Work(1, n - 1, n * (n - 1), most * (n - most) * b, merged, n * merged)
 
 
+def _merging(n: int, hosts: int) -> float:
+    """Give what merging n arrays at once takes: within a host each is read once, and the result written once."""
+    return (n + 1) / 2 if hosts == 1 else _MERGED * (n - 1)
+
+
 def _star(n: int, b: float, most: int, hosts: int) -> _Work:
-    # One merges, and then all others copy.
-    return _Work(2, 2 * (n - 1), 2 * (n - 1), (n - most) * b, 2 * (n - 1) * b, _BOTH * (n - 1) * b)
+    # One merges, and then all others copy: at least two at a time.
+    merged = _merging(n, hosts) * b
+    return _Work(2, 2 * (n - 1), 2 * (n - 1), (n - most) * b, merged + (n - 1) / 1.4 * b, merged + (n - 1) * b)
 
 
 def _tree(n: int, b: float, most: int, hosts: int) -> _Work:
@@ -223,8 +229,8 @@ def _tree(n: int, b: float, most: int, hosts: int) -> _Work:
 
 
 def _pieces(n: int, b: float, most: int, hosts: int) -> _Work:
-    share, crossing = (n - 1) / n * b, 2 * most * (n - most) / n * b
-    return _Work(2, 2 * (n - 1), 2 * n * (n - 1), crossing, _BOTH * share, _BOTH * n * share)
+    share = (_merging(n, hosts) + n - 1) / n * b
+    return _Work(2, 2 * (n - 1), 2 * n * (n - 1), 2 * most * (n - most) / n * b, share, n * share)
 
 
 def _ring(n: int, b: float, most: int, hosts: int) -> _Work:
