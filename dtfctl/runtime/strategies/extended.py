@@ -298,6 +298,10 @@ class StrategyExtended:
         """Make what makes sessions for training, where this strategy needs one of its own; else None."""
         return None
 
+    def session_hooks(self) -> list[Any]:
+        """Make the hooks that this strategy needs in sessions for training."""
+        return []
+
     def reduce_whole(self, op: ReduceOp, value: Any) -> Any:
         """Reduce a structure to one of tensors, which this process may fetch."""
         return nest.map_structure(lambda v: local_results(self._reduce(op, v, (self.host_device,), None))[0], value)

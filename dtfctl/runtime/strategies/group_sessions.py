@@ -7,6 +7,8 @@ that lived; where none has anything, a checkpoint is restored by the first worke
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from dtfctl.runtime.ops.cond import cond
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variable_collections import global_variables
 from dtfctl.runtime.replication import contexts
+from dtfctl.runtime.replication.reduce_op import CommunicationOptions, ReduceOp
 from dtfctl.runtime.train.checkpoint_management import latest_checkpoint
 from dtfctl.runtime.train.training_util import get_or_create_global_step
 
@@ -28,9 +31,14 @@ log = logging.getLogger("dtfctl.train")
 
 
 class GroupSessionCreator:
-    """Makes a worker's sessions, the first and those after a worker was lost: all workers make theirs together."""
+    """Makes a worker's sessions, the first and those after a worker was lost: all workers make theirs together.
+
+    Attributes:
+        watching: is entered with a session while it waits for the other workers.
+    """
 
     def __init__(self, extended: Any, scaffold: Any, master: str, config: Any, checkpoint_dir: str | None) -> None:
+        self.watching: Callable[[Session], AbstractContextManager[None]] = lambda session: nullcontext()
         self._extended, self._scaffold, self._checkpoint_dir = extended, scaffold, checkpoint_dir
         self._config = extended.update_config(config or ConfigProto())
         self._master = master or extended.cluster_resolver.master()
@@ -46,7 +54,8 @@ class GroupSessionCreator:
         self._scaffold.finalize()
         session = Session(self._master, graph=graph, config=self._config)
         try:
-            self._begin(session, self._agreement)
+            with self.watching(session):
+                self._begin(session, self._agreement)
         except BaseException:
             session.close()
             raise
@@ -67,6 +76,7 @@ class GroupSessionCreator:
             log.info("Training goes on at step %d of worker %d", furthest, -who)
             session.run(agreement.give if -who == self._extended.index else agreement.take)
         session.run(self._scaffold.local_init_op, self._scaffold.local_init_feed_dict)
+        session.run(agreement.met)
 
 
 class _Agreement:
@@ -76,6 +86,7 @@ class _Agreement:
         own_step: how far this worker is; -1 where a variable of it has no value.
         everyones_steps: that of each worker, with its number.
         give, take: of which one worker runs the first, and all others the second.
+        met: brings all replicas together, so that whoever is lost from then on ends the steps of the others.
     """
 
     def __init__(self, extended: Any) -> None:
@@ -100,6 +111,8 @@ class _Agreement:
             received = between.receive(value, keys)
             copies = getattr(variable, "values", (variable,))
             taken += [_operation(copy.assign(received, read_value=False)) for copy in copies]
+        here = [convert_to_tensor(1, dtypes.int32) for _ in extended.worker_devices]
+        self.met = group(*extended.group.all_reduce(here, ReduceOp.SUM, CommunicationOptions()))
         self.give, self.take = group(*given, name="give"), group(*taken, name="take")
 
 

@@ -24,9 +24,6 @@ from dtfctl.runtime.strategies.mirrored import MirroredExtended, own_devices
 from dtfctl.runtime.strategies.strategy import Strategy
 from dtfctl.runtime.train.cluster_resolver import TFConfigClusterResolver
 
-_REPLICAS, _WORKERS = 1, 2
-"""The numbers of the groups of all replicas, and of one device of each process."""
-
 
 class MultiWorkerMirroredStrategy(Strategy):
     """Replicas on the devices of all workers, in step: every worker's process builds its own graph, with the same
@@ -56,11 +53,18 @@ class MultiWorkerMirroredStrategy(Strategy):
 
 
 class MultiWorkerExtended(MirroredExtended):
-    """A copy of every variable for each replica, the first one's value brought from the first worker."""
+    """A copy of every variable for each replica, the first one's value brought from the first worker.
+
+    Attributes:
+        group, between_workers: all replicas, and one device of each process; they have the numbers `first_key` and the
+            next one.
+    """
 
     experimental_between_graph = True
 
-    def __init__(self, container: Any, cluster_resolver: Any, options: CommunicationOptions) -> None:
+    def __init__(
+        self, container: Any, cluster_resolver: Any, options: CommunicationOptions | None, first_key: int = 1
+    ) -> None:
         self.cluster_resolver = cluster_resolver
         self.workers = workers_of(cluster_resolver)
         own = (cluster_resolver.task_type or "worker", cluster_resolver.task_id or 0)
@@ -71,9 +75,11 @@ class MultiWorkerExtended(MirroredExtended):
         self.index = self.workers.index(own) if self.workers else 0
         devices = own_devices(f"/job:{own[0]}/replica:0/task:{own[1]}" if self.workers else "")
         self.count = max(len(self.workers), 1)
-        self.group = Group(_REPLICAS, self.count * len(devices))
-        self.between_workers = Group(_WORKERS, self.count)
-        operations = CollectiveAllReduce(devices, self.group, options) if self.count > 1 else None
+        self.group = Group(first_key, self.count * len(devices))
+        self.between_workers = Group(first_key + 1, self.count)
+        operations = (
+            CollectiveAllReduce(devices, self.group, options or CommunicationOptions()) if self.count > 1 else None
+        )
         super().__init__(container, devices, operations)
 
     @property
@@ -164,6 +170,10 @@ class MultiWorkerExtended(MirroredExtended):
 
     def session_creator(self, *arguments: Any) -> Any:
         return GroupSessionCreator(self, *arguments) if self.count > 1 else None
+
+    def group_session_creator(self, *arguments: Any) -> GroupSessionCreator:
+        """Make what makes sessions of the group, also where it has one member."""
+        return GroupSessionCreator(self, *arguments)
 
     def update_config(self, config: Any) -> Any:
         copy = super().update_config(config)

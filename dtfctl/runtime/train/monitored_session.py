@@ -429,6 +429,7 @@ def MonitoredTrainingSession(
     if contexts.has_strategy():
         extended = contexts.get_strategy().extended
         own = extended.session_creator(scaffold, master, config, checkpoint_dir)
+        everyone += extended.session_hooks()
         if extended.experimental_between_graph:
             is_chief = extended.should_checkpoint
             config = extended.update_config(config or config_pb2.ConfigProto())
