@@ -66,7 +66,7 @@ def probe(state_folder: Path) -> str:
         write_whole(path, b"x" * PROBE_BYTES)
         path.unlink()
         ended = subprocess.run(
-            [sys.executable, "-c", "import socket"],
+            [sys.executable, "-P", "-c", "import socket"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_S,

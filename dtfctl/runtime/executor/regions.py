@@ -12,7 +12,6 @@ Where one was not compiled yet its nodes run one by one; which those are is said
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,6 @@ from dtfctl.runtime.kernels.registry import op_promises
 
 if TYPE_CHECKING:
     from dtfctl.runtime.kernels.native.region import Region
-
-log = logging.getLogger(__name__)
 
 # Of larger regions values leave the caches meanwhile.
 _MOST_NODES = 60
@@ -134,7 +131,7 @@ def _compiled(region: Region, around: Surroundings, heavy: Collection[str], miss
         return
     try:
         into, operands = region.call(made)
-    except OSError:
-        log.exception("a region cannot be run; its nodes run one by one")
+    except OSError as e:
+        machine.refused(e)
         return
     yield Found(region.nodes, into, operands, outputs)

@@ -520,6 +520,39 @@ def test_what_cannot_be_compiled_is_left_to_kernels(monkeypatch: pytest.MonkeyPa
     assert tried == [1]
 
 
+def test_what_cannot_be_kept_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    def refuse(path: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(kept, "whole_file", refuse)
+    made = compiled(sketch_of_a_session())
+    kept._warn.cache_clear()
+    for digest in ("one", "two", "three"):
+        kept.keep(digest, made)
+    assert [r.getMessage() for r in caplog.records if "cannot be kept" in r.getMessage()] == [
+        f"regions cannot be kept in {folder}: PermissionError: Permission denied"
+    ]
+
+
+def test_where_nobody_may_run_what_was_written_numpy_goes_on(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setattr(machine, "_protect", lambda *args: -1)
+    monkeypatch.setattr(machine.ctypes, "get_errno", lambda: 13)
+    monkeypatch.setattr(machine, "_refused", threading.Event())
+    monkeypatch.setattr(calls, "_loaded", machine.load)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, SHAPE)
+        made = [cell(x), cell(tf.matmul(x, x, transpose_a=True))]
+        for _ in range(6):
+            session.run(made, {x: np.zeros(SHAPE, F)})
+        assert not regions(session)
+    said = [r for r in caplog.records if "may not be run here" in r.getMessage()]
+    assert [r.getMessage() for r in said] == [
+        "compiled code may not be run here: Permission denied; steps go on by numpy"
+    ]
+    assert not said[0].exc_info
+    assert not machine.is_available()
+
+
 def test_copies_of_a_cell_are_compiled_once() -> None:
     asked: list[Sketch] = []
 

@@ -23,8 +23,11 @@ from dtfctl.values import value
 ASK_S = 60.0
 INDEX_S = 3.0
 DEFAULT_INDEX = "https://pypi.org/simple"
+# What lies in the working folder is not looked at; the option that says so came with Python 3.11.
 QUESTION = """
-import glob, importlib.metadata, importlib.util, json, os, platform, sys
+import sys
+sys.path[:] = [path for path in sys.path if path]
+import glob, importlib.metadata, importlib.util, json, os, platform
 try:
     libc = (os.confstr("CS_GNU_LIBC_VERSION") or " ").split(" ")[:2]
 except (ValueError, OSError):

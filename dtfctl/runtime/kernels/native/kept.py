@@ -122,7 +122,7 @@ def keep(digest: str, made: Compiled) -> None:
         with whole_file(_path(folder, digest)) as file:
             file.write(hashlib.sha256(data).digest() + data)
     except OSError as e:
-        log.warning("regions cannot be kept in %s: %s", folder, e)
+        _warn("regions cannot be kept in", str(folder), type(e).__name__, str(e.strerror))
 
 
 def _forget_old(folder: Path) -> None:
@@ -135,7 +135,13 @@ def _forget_old(folder: Path) -> None:
         for path in files[: _MOST_FILES // 2]:
             path.unlink(missing_ok=True)
     except OSError as e:
-        log.warning("old regions cannot be removed from %s: %s", folder, e)
+        _warn("old regions cannot be removed from", str(folder), type(e).__name__, str(e.strerror))
+
+
+@lru_cache(16)
+def _warn(what: str, folder: str, kind: str, why: str) -> None:
+    """Say once what does not work: it will not for the next region either."""
+    log.warning("%s %s: %s: %s", what, folder, kind, why)
 
 
 def _path(folder: Path, digest: str) -> Path:

@@ -145,7 +145,7 @@ def _split(op: Op) -> list[Value]:
     return parts
 
 
-@lowers("ConcatV2", "Concat")
+@lowers("ConcatV2", "Concat", heavy=True)
 def _concat(op: Op) -> list[Value]:
     is_first = op.name == "Concat"
     axis = int(op.fixed(0 if is_first else len(op.inputs) - 1)) % len(op.shape)

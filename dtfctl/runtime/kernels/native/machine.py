@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import logging
 import mmap
 import os
 import platform
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -23,6 +25,8 @@ import numpy as np
 from dtfctl import later
 from dtfctl.runtime.kernels.native import kept
 from dtfctl.runtime.kernels.native.image import Image
+
+log = logging.getLogger(__name__)
 
 _METH_FASTCALL = 0x80
 # Where a numpy array has what: its own memory, and offsets in bytes that numpy's C ABI fixes for 64 bits.
@@ -35,7 +39,7 @@ TYPES = ("f4", "f8", "i4", "i8", "b1")
 
 def is_available() -> bool:
     """Tell whether regions are to be compiled; nothing is imported for that. On a host llvmlite may come later."""
-    return os.environ.get("DTF_NATIVE", "1") != "0" and can_compile()
+    return not _refused.is_set() and os.environ.get("DTF_NATIVE", "1") != "0" and can_compile()
 
 
 def can_compile() -> bool:
@@ -87,6 +91,17 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
+# Set once the system has let nobody run what they have written.
+_refused = threading.Event()
+
+
+def refused(why: OSError) -> None:
+    """Go on without regions, and say so, once."""
+    if not _refused.is_set():
+        _refused.set()
+        log.warning("compiled code may not be run here: %s; steps go on by numpy", why.strerror)
+
+
 def load(image: Image) -> dict[str, Callable[..., bool]]:
     """Make the functions of an image callable; each has the signature of a built-in one, and holds the image.
 
@@ -97,7 +112,8 @@ def load(image: Image) -> dict[str, Callable[..., bool]]:
     held.write(image.code)
     start = ctypes.addressof(ctypes.c_char.from_buffer(held))
     if _protect(start, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC):
-        raise OSError(ctypes.get_errno(), "compiled code may not be run here")
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
     made = {}
     for name, at in image.entries.items():
         method = _MethodDef(b"region", start + at, _METH_FASTCALL, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -16,8 +15,6 @@ from dtfctl.runtime.kernels.native.calls import call_of
 from dtfctl.runtime.kernels.native.compiler import COMPILER
 from dtfctl.runtime.kernels.native.nests import KINDS
 from dtfctl.runtime.kernels.native.sketch import OPERAND, Sketch, Step
-
-log = logging.getLogger(__name__)
 
 # How many rates, and how many arrays that are changed.
 _SIZES = {"Adam": (5, 3), "Momentum": (3, 2), "RMSProp": (4, 3), "Adagrad": (1, 2), "Ftrl": (3, 3)}
@@ -70,8 +67,8 @@ def rows_by(sketch: Sketch) -> tuple[Callable[..., None], Spec] | None:
     specs = sketch.steps[0].specs
     try:
         call = call_of(made, [specs[n] for n in made.operands])
-    except OSError:
-        log.exception("compiled updates cannot be run")
+    except OSError as e:
+        machine.refused(e)
         return None
     used, room = list(made.operands), Spec((max(made.scratch, 1),), np.dtype(np.uint8))
     return (lambda *arrays: call(*(arrays[n] for n in used), arrays[-1])), room
@@ -89,8 +86,8 @@ def update_by(sketch: Sketch) -> Callable[..., None] | None:
     specs = sketch.steps[0].specs
     try:
         call = call_of(made, [specs[n] for n in made.operands])
-    except OSError:
-        log.exception("compiled updates cannot be run")
+    except OSError as e:
+        machine.refused(e)
         return None
     used, scratch = list(made.operands), _scratch(made.scratch)
     if used == list(range(len(specs))):
