@@ -127,3 +127,24 @@ def test_many_rows_that_share_places_of_the_table(monkeypatch: pytest.MonkeyPatc
         want = np.zeros((1 << 20, 2))
         np.add.at(want, numbers, -4.0 * values)
         np.testing.assert_allclose(session.run(variable.read_value()), want, rtol=1e-4, atol=1e-4)
+
+
+def test_tables_stay_where_they_are() -> None:
+    """Nobody else holds them, so nothing is copied."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable, rows = table(False), tf.placeholder(tf.int64, [4])
+        optimizer = tf.train.RMSPropOptimizer(0.1, momentum=0.5)
+        train = optimizer.minimize(tf.reduce_sum(tf.square(tf.gather(variable, rows))))
+        session.run(tf.global_variables_initializer())
+        held = [variable, *(optimizer.get_slot(variable, name) for name in optimizer.get_slot_names())]
+
+        def places() -> list[int]:
+            return [session.run(v.read_value()).ctypes.data for v in held]
+
+        for _ in range(4):
+            session.run(train, {rows: STEPS[0]})
+        assert updates(plans(session))
+        before = places()
+        for given in STEPS:
+            session.run(train, {rows: given})
+            assert places() == before

@@ -13,15 +13,13 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.into.elementwise import is_float
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.rows import check_rows, is_vector
-from dtfctl.runtime.kernels.into.updates import FACTORS, finder
+from dtfctl.runtime.kernels.into.updates import factors_of, finder
 from dtfctl.runtime.kernels.native import updating
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.memory.held_value import change_all
@@ -113,14 +111,14 @@ def _update(k: KernelBuild, rows: int, indices: Spec | None, grad: Spec | None) 
     if found is None:
         return None
     call, room = found
-    shape, width, factors = (rows, *grad.shape[1:]), prod(grad.shape[1:]), FACTORS[core]
+    shape, width = (rows, *grad.shape[1:]), prod(grad.shape[1:])
     finders = [finder(k) for _ in range(count)]
     by_handle = k.node.op.startswith("Resource")
 
     def update(*args: Any) -> Any:
         variables = [find(a) for find, a in zip(finders, args)]
         *rest, chosen, values, scratch = args[count:]
-        rates = np.array(factors((*(r[()] for r in rest), *flags)), grad.dtype)
+        rates = factors_of(core, (*(r[()] for r in rest), *flags), grad.dtype)
         held = sorted(set(variables), key=id)
         if len(held) != count:
             raise Unfit
@@ -131,6 +129,7 @@ def _update(k: KernelBuild, rows: int, indices: Spec | None, grad: Spec | None) 
                 table = variable.peek()
                 if table is None or table.shape != shape or not table.flags.c_contiguous:
                     raise Unfit
+            del table
             # A snapshot keeps rows before they are changed.
             check_rows(chosen, rows)
             given = values.reshape(-1, width)

@@ -279,21 +279,31 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     # Machine code needs no room between its steps.
     room = () if native is not None else (grad,)
 
+    # The variables of the step before, and in which order their locks are taken.
+    order: tuple[list[Variable], list[Variable]] = ([], [])
+
     def update(*args: Any) -> Any:
-        variables = [find(a) for find, a in zip(finders, args)]
+        nonlocal order
+        variables = [find(a) for find, a in zip(finders, args)] if by_handle else list(args[:count])
         rest = list(args[count : len(args) - len(room)])
         scratch = args[len(args) - len(room) :]
         gradient = rest.pop(grad_at)
-        held = sorted(set(variables), key=id)
+        known, held = order
+        if variables != known:
+            held = sorted(set(variables), key=id)
+            order = variables, held
         if len(held) != count:
             raise Unfit
         for variable in held:
             variable.lock.acquire()
         try:
+            shape = gradient.shape
             for variable in variables:
-                check_shape(variable, gradient.shape)
-                if not variable.peek().flags.c_contiguous:
+                value = variable.peek()
+                if value is None or value.shape != shape or not value.flags.c_contiguous:
                     raise Unfit
+            # Another one would keep whoever changes it from finding it to be the only one.
+            del value
             rates = (*(r[()] for r in rest), *flags)
             var, *slots = variables
             change_all(
@@ -319,15 +329,36 @@ def _natively(rule: str, flag: bool, grad: Spec) -> tuple[Callable[..., None] | 
         return None, (sketch,)
     if update is None:
         return None, ()
-    dtype, factors = grad.dtype, FACTORS[rule]
+    dtype, is_number = grad.dtype, not grad.shape
 
     def apply(rates: Any, grad: Any, var: Any, *rest: Any) -> None:
         *slots, out = rest
         if out is not var:
             np.copyto(out, var)
-        update(flat(grad), np.array(factors(rates), dtype), *(a.reshape(-1) for a in (out, *slots)))
+        given = factors_of(rule, rates, dtype)
+        if is_number:
+            update(grad.reshape(1), given, *(a.reshape(1) for a in (out, *slots)))
+        else:
+            update(grad, given, out, *slots)
 
     return apply, ()
+
+
+# The last rates by rule and type, and what machine code gets for them: all variables of a step have the same.
+_LAST: dict[tuple[str, Any], tuple[Any, Any]] = {}
+
+
+def factors_of(rule: str, rates: Any, dtype: Any) -> Any:
+    """Return what machine code gets of the rates of a rule.
+
+    Raises:
+        Unfit: it has no way for these.
+    """
+    last, made = _LAST.get((rule, dtype), (None, None))
+    if last != rates:
+        made = np.array(FACTORS[rule](rates), dtype)
+        _LAST[rule, dtype] = rates, made
+    return made
 
 
 def _adam_factors(rates: Any) -> tuple[Any, ...]:

@@ -29,10 +29,10 @@ def sketch_of(rule: str, flag: bool, spec: Spec) -> Sketch | None:
     if not machine.is_available() or spec.dtype not in KINDS or 0 in spec.shape:
         return None
     rates, changed = _SIZES[rule]
-    flat = Spec((prod(spec.shape),), spec.dtype)
-    specs = [flat, Spec((rates,), spec.dtype), *[flat] * changed]
+    given = Spec(spec.shape or (1,), spec.dtype)
+    specs = [given, Spec((rates,), spec.dtype), *[given] * changed]
     refs = [(OPERAND, n, 0) for n in range(len(specs))]
-    return Sketch([Step(f"_{rule}", {"flag": True} if flag else {}, refs, specs, [flat] * changed, {})], [])
+    return Sketch([Step(f"_{rule}", {"flag": True} if flag else {}, refs, specs, [given] * changed, {})], [])
 
 
 def sketch_of_rows(rule: str, flag: bool, rows: int, indices: Spec, grad: Spec) -> Sketch | None:
@@ -75,7 +75,7 @@ def rows_by(sketch: Sketch) -> tuple[Callable[..., None], Spec] | None:
 
 
 def update_by(sketch: Sketch) -> Callable[..., None] | None:
-    """Return the update of a sketch: of the flat gradient, the rates and the arrays that are changed.
+    """Return the update of a sketch: of the gradient, the rates and the arrays that are changed.
 
     Raises:
         KeyError: it was not compiled yet.
