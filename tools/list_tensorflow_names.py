@@ -2,6 +2,7 @@
 
 The first go to dtfctl/runtime/api/tensorflow_names.json; the second to dtfctl/runtime/programs/internal_names.json,
 where "ops.math_ops.reduce_sum_v1" is "reduce_sum": only what has another name outside, or is in a namespace of few.
+generated_names.json says which functions of gen_math_ops and its kin TensorFlow's other modules pass on.
 
 TF_USE_LEGACY_KERAS=1 PYTHON_WITH_TENSORFLOW tools/list_tensorflow_names.py
 """
@@ -9,6 +10,7 @@ TF_USE_LEGACY_KERAS=1 PYTHON_WITH_TENSORFLOW tools/list_tensorflow_names.py
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +37,7 @@ def names_of(module: ModuleType, prefix: str = "") -> set[str]:
 
 
 INTERNAL = TARGET.parents[1] / "programs" / "internal_names.json"
+GENERATED = INTERNAL.with_name("generated_names.json")
 
 # Namespaces in which `import tensorflow.python...` looks for a name anyway (runtime.programs.as_tensorflow).
 SEARCHED = ("", "nn", "train", "layers", "losses", "summary", "math", "linalg", "io", "saved_model", "graph_util")
@@ -64,12 +67,33 @@ def internal_names(names: list[str]) -> dict[str, str]:
     }
 
 
+def generated_names() -> dict[str, str]:
+    """List by module, within tensorflow.python.ops, what it passes on of the functions made for ops, by words."""
+    ops = "tensorflow.python.ops."
+    modules = {name.removeprefix(ops): m for name, m in sys.modules.items() if name.startswith(ops)}
+    made = {
+        id(value): word
+        for name, module in modules.items()
+        if name.startswith("gen_")
+        for word, value in vars(module).items()
+        if word == word.lower() and not word.endswith("_eager_fallback")
+        if getattr(value, "__module__", "") == f"{ops}{name}"
+    }
+    passed = {
+        name: sorted(word for word, value in vars(module).items() if made.get(id(value)) == word)
+        for name, module in sorted(modules.items())
+        if not name.startswith("gen_") and name != "standard_ops"
+    }
+    return {name: " ".join(words) for name, words in passed.items() if words}
+
+
 def main() -> None:
     import tensorflow.compat.v1 as tf
 
     names = sorted({*names_of(tf), "__version__", "app", "app.flags", "app.run", "compat"})
     lines = ",\n".join(json.dumps(name) for name in names)
     INTERNAL.write_text(json.dumps(internal_names(names), indent=0) + "\n")
+    GENERATED.write_text(json.dumps(generated_names(), indent=0) + "\n")
     TARGET.write_text(f'{{"tensorflow": {json.dumps(tf.__version__)}, "names": [\n{lines}\n]}}\n')
 
 

@@ -203,6 +203,7 @@ complex64, complex128 = BY_NUMBER[8], BY_NUMBER[18]
 string, resource, variant = BY_NUMBER[7], BY_NUMBER[20], BY_NUMBER[21]
 qint8, quint8, qint16, quint16, qint32 = (BY_NUMBER[n] for n in (11, 12, 15, 16, 13))
 int4, uint4 = BY_NUMBER[29], BY_NUMBER[30]
+float8_e5m2, float8_e4m3fn, float8_e4m3fnuz, float8_e4m3b11fnuz, float8_e5m2fnuz = (BY_NUMBER[n] for n in range(24, 29))
 # `bool` is TensorFlow's public name; inside this module the builtin is not needed below this line.
 bool_ = BY_NUMBER[10]
 

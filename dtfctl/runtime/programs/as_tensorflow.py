@@ -22,6 +22,7 @@ from typing import Any
 import dtfctl.runtime as tf
 from dtfctl import protocol
 from dtfctl.runtime.api import missing
+from dtfctl.runtime.programs.counterparts import generated
 
 _SAME = ("compat.v1", "_api.v1", "compat.v1.compat.v1")
 # Where TensorFlow's internal modules have their counterparts, and which public namespaces hold their names.
@@ -41,45 +42,63 @@ _NAMESPACES = (
 )
 _RENAMED = {
     "all_util": "programs.counterparts.all_util",
-    "builder": "export.builder",
-    "function_utils": "programs.counterparts.function_utils",
-    "model_fn": "estimator",
+    "array_grad": "programs.counterparts.gradient_functions",
+    "builder": "programs.counterparts.saved_model_builder",
+    "compat": "programs.counterparts.compat",
+    "control_flow_grad": "programs.counterparts.gradient_functions",
+    "control_flow_ops": "programs.counterparts.control_flow_ops",
     "core_rnn_cell": "programs.counterparts.rnn_cell_impl",
     "core_rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
-    "rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
-    "rnn_cell": "programs.counterparts.rnn_cell_impl",
-    "compat": "api.compat",
-    "control_flow_ops": "programs.counterparts.control_flow_ops",
-    "eager.context": "programs.counterparts.eager_context",
-    "framework.test_util": "programs.counterparts.test_util",
+    "data_flow_grad": "programs.counterparts.gradient_functions",
     "dataset_ops": "programs.counterparts.dataset_ops",
-    "device_lib": "programs.counterparts.device_lib",
-    "file_io": "programs.counterparts.file_io",
-    "framework.ops": "programs.counterparts.graph_ops",
-    "random_seed": "programs.counterparts.random_seed",
-    "framework.config": "programs.counterparts.framework_config",
-    "gradient_checker": "testing.gradient_checker",
-    "gradient_checker_v2": "programs.counterparts.gradient_checker_v2",
-    "googletest": "api.test",
     "deprecation": "programs.counterparts.deprecation",
     "device": "framework.device_spec",
+    "device_lib": "programs.counterparts.device_lib",
+    "directives": "programs.counterparts.directives",
+    "eager.context": "programs.counterparts.eager_context",
+    "error_codes_pb2": "programs.counterparts.error_codes_pb2",
     "errors_impl": "api.errors",
-    "metrics_impl": "api.metrics",
-    "gradients_impl": "framework.gradients",
-    "image_ops": "api.image",
-    "lookup_ops": "api.lookup",
-    "nest": "framework.nest",
-    "random_ops": "api.random",
-    "random_access": "programs.counterparts.random_access",
+    "feature_column_lib": "feature_column",
+    "file_io": "programs.counterparts.file_io",
+    "framework.config": "programs.counterparts.framework_config",
+    "framework.ops": "programs.counterparts.graph_ops",
+    "framework.test_util": "programs.counterparts.test_util",
+    "function_utils": "programs.counterparts.function_utils",
     "global_shuffle_op": "programs.counterparts.random_access",
+    "googletest": "api.test",
+    "gradient_checker": "testing.gradient_checker",
+    "gradient_checker_v2": "programs.counterparts.gradient_checker_v2",
+    "gradients_impl": "framework.gradients",
+    "image_grad": "programs.counterparts.gradient_functions",
+    "image_ops": "api.image",
+    "linalg_grad": "programs.counterparts.gradient_functions",
+    "lookup_ops": "api.lookup",
+    "manip_grad": "programs.counterparts.gradient_functions",
+    "math_grad": "programs.counterparts.gradient_functions",
+    "metrics_impl": "api.metrics",
+    "model_fn": "estimator",
+    "nest": "framework.nest",
+    "nn_grad": "programs.counterparts.gradient_functions",
+    "numpy_compat": "programs.counterparts.numpy_compat",
+    "ops.metrics": "api.metrics",
+    "random_access": "programs.counterparts.random_access",
+    "random_grad": "programs.counterparts.gradient_functions",
+    "random_ops": "api.random",
+    "random_seed": "programs.counterparts.random_seed",
     "resource_variable_ops": "programs.counterparts.resource_variable_ops",
+    "resources": "programs.counterparts.resources",
+    "rnn_cell": "programs.counterparts.rnn_cell_impl",
+    "rnn_cell_impl": "programs.counterparts.rnn_cell_impl",
+    "rnn_grad": "programs.counterparts.gradient_functions",
     "session": "programs.counterparts.session",
+    "sparse_grad": "programs.counterparts.gradient_functions",
     "sparse_ops": "api.sparse",
     "sparse_tensor": "programs.counterparts.sparse_tensor",
+    "stateless_random_ops": "programs.counterparts.stateless_random_ops",
     "string_ops": "api.strings",
     "summary": "api.summary",
+    "tensor_array_grad": "programs.counterparts.gradient_functions",
     "tensor_util": "framework.tensor_util",
-    "stateless_random_ops": "programs.counterparts.stateless_random_ops",
     "test": "api.test",
     "tf2": "programs.counterparts.tf2",
     "tf_contextlib": "programs.counterparts.tf_contextlib",
@@ -95,6 +114,7 @@ _FOLDERS = frozenset(
         "autograph",
         "checkpoint",
         "client",
+        "compiler",
         "core",
         "data",
         "datasets",
@@ -107,9 +127,11 @@ _FOLDERS = frozenset(
         "experimental",
         "feature_column",
         "framework",
-        "keras",
-        "layers",
+        "grappler",
         "io",
+        "keras",
+        "lang",
+        "layers",
         "learn",
         "lib",
         "linalg",
@@ -119,13 +141,16 @@ _FOLDERS = frozenset(
         "ops",
         "parallel_for",
         "platform",
+        "polymorphic_function",
         "profiler",
         "protobuf",
         "python",
         "ragged",
         "saved_model",
+        "sharding",
         "signal",
         "slim",
+        "sparse",
         "structured",
         "summary",
         "tools",
@@ -134,9 +159,11 @@ _FOLDERS = frozenset(
         "tracking",
         "train",
         "training",
+        "types",
         "util",
         "utils",
         "writer",
+        "xla",
     }
 )
 
@@ -154,7 +181,7 @@ class Alias(ModuleType):
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         words = self._path.split(".")
-        if words[0] in ("python", "core") and len(words) <= 2 and words[-1] != "tf2":
+        if words[0] in ("python", "core", "compiler") and len(words) <= 2 and words[-1] != "tf2":
             # `from tensorflow.python.framework import ops`: packages hold modules.
             return importlib.import_module(f"{self.__name__}.{name}")
         if words[0] == "python":
@@ -202,7 +229,7 @@ def _find(path: str) -> list[Any] | None:
     words = path.split(".")
     if words[0] == "contrib":
         return _contrib(words)
-    if words[0] in ("python", "core"):
+    if words[0] in ("python", "core", "compiler"):
         return _internal(words)
     found: Any = tf
     for word in words:
@@ -249,9 +276,9 @@ def _is_module(words: list[str]) -> bool:
 def _internal(words: list[str]) -> list[Any] | None:
     """Return the counterpart of a module of `tensorflow.python`, then the public names; None for what is no module."""
     last = words[-1]
-    if last.startswith("gen_") and last.endswith("_ops"):
-        return _module("dtfctl.runtime.programs.counterparts.generated")
-    if last.endswith("_pb2"):
+    if last.startswith("gen_") and last.endswith(("_ops", "_ops_v2")):
+        return [generated]
+    if last.endswith("_pb2") and last not in _RENAMED:
         return _messages(last)
     own: list[Any] = []
     if len(words) > 2 or last in _RENAMED:
@@ -268,7 +295,28 @@ def _internal(words: list[str]) -> list[Any] | None:
     # TensorFlow's modules have those that they import, too: `tensorflow.python.ops.rnn.rnn_cell_impl`.
     if len(words) > 1 and not own and not _is_module(words):
         return None
-    return [*own, tf, *(getattr(tf, n) for n in _NAMESPACES)]
+    return [*own, tf, *(getattr(tf, n) for n in _NAMESPACES), _Passed(last)]
+
+
+class _Passed:
+    """What a module of TensorFlow passes on of `gen_math_ops` and its kin, and these themselves."""
+
+    def __init__(self, module: str) -> None:
+        self._names = frozenset(_generated_names().get(module, "").split())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("gen_") and name.endswith("_ops"):
+            return importlib.import_module(f"tensorflow.python.ops.{name}")
+        if name not in self._names:
+            raise AttributeError(name)
+        return getattr(generated, name)
+
+
+@functools.cache
+def _generated_names() -> dict[str, str]:
+    """Read what modules within tensorflow.python.ops pass on, by their last name, as words."""
+    names: dict[str, str] = json.loads(Path(__file__).with_name("generated_names.json").read_text())
+    return {module.rpartition(".")[2]: words for module, words in names.items()}
 
 
 def _messages(name: str) -> list[Any]:

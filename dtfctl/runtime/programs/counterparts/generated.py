@@ -24,6 +24,8 @@ def _types() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
+    if find_signature(name) is not None:
+        return functools.partial(_call, name)  # as `raw_ops` has it, by names
     op = _types().get(name.removeprefix("_"))
     if op is None:
         raise AttributeError(f"there is no op of the name {name!r}")
