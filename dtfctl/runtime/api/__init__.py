@@ -218,6 +218,7 @@ from dtfctl.runtime.ops.cond import (
     cond,
     switch_case,
 )
+from dtfctl.runtime.ops.critical_section import CriticalSection
 from dtfctl.runtime.ops.data_flow_ops.accumulators import (
     ConditionalAccumulator,
     ConditionalAccumulatorBase,
@@ -257,6 +258,7 @@ from dtfctl.runtime.ops.math_ops import (
     histogram_fixed_width_bins,
 )
 from dtfctl.runtime.ops.op_defs.entry import define_op
+from dtfctl.runtime.ops.parallel_for import vectorized_map
 from dtfctl.runtime.ops.partitioned_variables import (
     fixed_size_partitioner,
     min_max_variable_partitioner,

@@ -11,13 +11,14 @@ from dtfctl.runtime.ops.array_ops import (
     matrix_diag as diag,
     matrix_diag_part as diag_part,
 )
-from dtfctl.runtime.ops.linalg_ops import matrix_rank, normalize, pinv, tridiagonal_matmul
+from dtfctl.runtime.ops.linalg_ops import matrix_rank, normalize, pinv
 from dtfctl.runtime.ops.linear_operators import (
     LinearOperator,
     LinearOperatorDiag,
     LinearOperatorFullMatrix,
     LinearOperatorLowerTriangular,
 )
+from dtfctl.runtime.ops.tridiagonal import tridiagonal_matmul, tridiagonal_solve
 
 lstsq = matrix_solve_ls
 transpose = matrix_transpose

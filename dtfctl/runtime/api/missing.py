@@ -26,7 +26,6 @@ INSTEAD: dict[str, str] = {
     "contrib.tensor_forest": "scikit-learn's random forests",
     "contrib.tfprof": "`tf.RunMetadata` and `tf.train.Timeline`",
     "contrib.tpu": "`contrib.tpu.TPUEstimator` with use_tpu=False: there are no TPUs here",
-    "CriticalSection": "`tf.control_dependencies`, or a queue of one element",
     "data": "`tf.data.Dataset` and its iterators",
     "debugging": "`tf.Assert`, `tf.check_numerics` and `tf.Print`",
     "distribute": "strategies as in docs/distributed-training.md",
@@ -77,7 +76,6 @@ INSTEAD: dict[str, str] = {
     "train": "`tf.train.Saver` and the classes of `tf.train`",
     "train.warm_start": "`tf.train.init_from_checkpoint`",
     "types": "`tf.Tensor`",
-    "vectorized_map": "`tf.map_fn`",
     "wrap_function": "`tf.Graph` and `tf.import_graph_def`",
     "xla": "nothing: steps are compiled here without it",
 }

@@ -18,6 +18,16 @@ from dtfctl.runtime.ops.random_ops import (
     stateless_random_uniform,
     stateless_truncated_normal,
 )
+from dtfctl.runtime.ops.stateless_random import (
+    Algorithm,
+    fold_in,
+    split,
+    stateless_categorical,
+    stateless_parameterized_truncated_normal,
+    stateless_random_binomial as stateless_binomial,
+    stateless_random_gamma as stateless_gamma,
+    stateless_random_poisson as stateless_poisson,
+)
 
 stateless_normal = stateless_random_normal
 stateless_uniform = stateless_random_uniform

@@ -232,7 +232,8 @@ class BaseSession:
                 self._backend.create(self._graph.as_graph_def())
                 self._created = True
             elif last_id > self._sent_id:
-                self._backend.extend(self._graph.as_graph_def(from_version=self._sent_id))
+                sent, then = self._sent_id, self._sent_version
+                self._backend.extend(self._graph.as_graph_def(from_version=sent, grown_since=then))
             self._sent_version, self._sent_id = version, last_id
 
     def _check_usable(self) -> None:

@@ -134,8 +134,11 @@ class FuncGraph(Graph):
             self._captures[tensor] = known
         return known
 
-    def inner(self, tensor: Tensor) -> Tensor:
-        return self._captures.get(tensor, tensor)
+    def captured_by(self, op: Operation) -> Tensor | None:
+        """Return the outer tensor that an op, an argument of this body, stands for; None for other ops."""
+        if op.type != "Placeholder":
+            return None
+        return next((outer for outer, inner in self._captures.items() if inner.op is op), None)
 
     def trace(self, function: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:
         """Run a Python function on this graph's placeholders and remember what it returns, flat, in `outputs`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -72,7 +72,7 @@ def gradients(
     stops = [] if stop_gradients is None else _as_list(stop_gradients)
     graph = context.get_default_graph()
     with graph.name_scope(name):
-        handles = [graph.inner(_tensor_of(x)) for x in xs]
+        handles = [_tensor_of(x) for x in xs]
         y_tensors = [y if isinstance(y, Tensor) else convert_to_tensor(y) for y in ys]
         stop_tensors = [_tensor_of(s) for s in stops]
         starts = _initial_gradients(y_tensors, _as_list(grad_ys) if grad_ys is not None else [None] * len(ys))
@@ -136,10 +136,13 @@ class _Backward:
         self.graph = graph
         self.ys, self.xs = ys, xs
         self.colocate, self.gate = colocate, gate
-        self.between = _ops_between(ys, xs)
+        # What a body has captured is followed to where it comes from, where an x is outside the body of a y.
+        inside = {y.graph for y in ys}
+        self.crosses = any(x.graph not in inside for x in xs) or len(inside) > 1
+        self.between = ops_between(ys, xs, self._inputs)
         self.stop_ops = {t.op for t in stops}
         x_ops = {x.op for x in xs}
-        self.stop_ops |= {op for op in x_ops if not any(t.op in self.between for t in op.inputs)}
+        self.stop_ops |= {op for op in x_ops if not any(t.op in self.between for t in self._inputs(op))}
         self.gathered: dict[Tensor, list[Any]] = defaultdict(list)
 
     def run(self, starts: list[Any]) -> list[Any]:
@@ -150,7 +153,7 @@ class _Backward:
         while ready:
             op = ready.popleft()
             self._visit(op)
-            for tensor in op.inputs:
+            for tensor in self._inputs(op):
                 source = tensor.op
                 if source in self.between and source in pending:
                     pending[source] -= 1
@@ -158,11 +161,18 @@ class _Backward:
                         ready.append(source)
         return [self._sum(x) for x in self.xs]
 
+    def _inputs(self, op: Operation) -> Sequence[Tensor]:
+        """List an op's inputs; for an argument of a body the tensor outside that it stands for, where that matters."""
+        if op.inputs or not self.crosses:
+            return op.inputs
+        captured = op.graph.captured_by(op)
+        return [] if captured is None else [captured]
+
     def _pending_counts(self) -> dict[Operation, int]:
         """Count for each op its uses among the ops to differentiate."""
         pending: dict[Operation, int] = dict.fromkeys(self.between, 0)
         for op in self.between:
-            for tensor in op.inputs:
+            for tensor in self._inputs(op):
                 if tensor.op in pending:
                     pending[tensor.op] += 1
         return pending
@@ -172,6 +182,9 @@ class _Backward:
             return
         out_grads = [self._sum(t) for t in op.outputs]
         if all(g is None for g in out_grads):
+            return
+        if not op.inputs and (captured := self._inputs(op)):
+            self.gathered[captured[0]].append(out_grads[0])
             return
         function = self._function_of(op)
         if function is None:
@@ -279,7 +292,11 @@ def as_dense(grad: Tensor | IndexedSlices) -> Tensor:
     return apply_op("UnsortedSegmentSum", data=grad.values, segment_ids=grad.indices, num_segments=first)
 
 
-def _ops_between(ys: list[Tensor], xs: list[Tensor]) -> set[Operation]:
+def ops_between(
+    ys: list[Tensor],
+    xs: list[Tensor],
+    inputs_of: Callable[[Operation], Sequence[Tensor]] = lambda op: op.inputs,
+) -> set[Operation]:
     """Find the ops that some y depends on and that depend on some x."""
     consumers: dict[Operation, list[Operation]] = defaultdict(list)
     reached: set[Operation] = set()
@@ -289,7 +306,7 @@ def _ops_between(ys: list[Tensor], xs: list[Tensor]) -> set[Operation]:
         if op in reached:
             continue
         reached.add(op)
-        for tensor in op.inputs:
+        for tensor in inputs_of(op):
             consumers[tensor.op].append(op)
             stack.append(tensor.op)
     between: set[Operation] = set()

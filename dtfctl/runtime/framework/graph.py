@@ -36,6 +36,8 @@ class Graph(ScopedGraph):
         self._lock = threading.RLock()
         self._operations: dict[str, Operation] = {}
         self._version = 0
+        # Ops of control flow that were given more outputs, with the version in which they were.
+        self._grown: dict[Operation, int] = {}
         self._finalized = False
         self._collections: dict[Any, list[Any]] = {}
         self._unfeedable: set[Tensor] = set()
@@ -73,6 +75,11 @@ class Graph(ScopedGraph):
 
     def _changed(self, op: Operation) -> None:
         self._version += 1
+
+    def _grew(self, op: Operation) -> None:
+        """Let sessions that know an op send it again, with the outputs that it has now."""
+        self._changed(op)
+        self._grown[op] = self._version
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -139,9 +146,9 @@ class Graph(ScopedGraph):
             raise RuntimeError("Attempting to capture an EagerTensor without building a function.")
         raise ValueError(f"{tensor!r} must be from the same graph as the operation that uses it")
 
-    def inner(self, tensor: Tensor) -> Tensor:
-        """Find the tensor that stands for this one inside the graph, where differentiation starts and ends."""
-        return tensor
+    def captured_by(self, op: Operation) -> Tensor | None:
+        """Return the tensor of a graph around this one that an op stands for; None where there is none."""
+        return None
 
     def get_operations(self) -> list[Operation]:
         return list(self._operations.values())
@@ -219,11 +226,18 @@ class Graph(ScopedGraph):
             )
         return op
 
-    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> graph_pb2.GraphDef:
-        """Serialize the graph as it travels."""
+    def as_graph_def(
+        self, from_version: int | None = None, add_shapes: bool = False, grown_since: int | None = None
+    ) -> graph_pb2.GraphDef:
+        """Serialize the graph as it travels.
+
+        Args:
+            from_version: only ops of a higher id, and those that have more outputs than in version `grown_since`.
+        """
         writer = NodeWriter()
         for op in self._operations.values():
-            if from_version is not None and op._id <= from_version:
+            is_known = from_version is not None and op._id <= from_version
+            if is_known and (grown_since is None or self._grown.get(op, 0) <= grown_since):
                 continue
             attrs = op.attrs
             if add_shapes and op.outputs:

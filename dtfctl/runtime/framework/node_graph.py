@@ -18,7 +18,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.graph_wire import NodeWriter, nodes_of
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
-from dtfctl.runtime.framework.structural_ops import MERGES, NEXTS
+from dtfctl.runtime.framework.structural_ops import FUNCTIONAL, MERGES, NEXTS
 
 CONTROL = -1
 # The version of TensorFlow's graph format that is understood here (2.21.0's).
@@ -183,6 +183,13 @@ class _AttrView(Mapping[str, Any]):
         return len(self._node.raw_attrs)
 
 
+def _has_grown(old: Node, new: Node) -> bool:
+    """Tell whether a node of control flow is one that is there, with more outputs behind those that it has."""
+    count = len(old.output_types)
+    same = new.op == old.op and new.output_types[:count] == old.output_types
+    return same and old.op in FUNCTIONAL and len(new.output_types) > count
+
+
 class NodeGraph:
     """Nodes by name, in insertion order, with the library their calls refer to."""
 
@@ -219,6 +226,8 @@ class NodeGraph:
     def extend(self, graph_def: graph_pb2.GraphDef) -> list[Node]:
         """Add a GraphDef's nodes and functions; inputs may name nodes that are here already.
 
+        A node of control flow that is here already may come again with more outputs, which gradients of it need.
+
         Raises:
             InvalidArgumentError, NotFoundError: the GraphDef is malformed, as TensorFlow would say; nothing is added.
         """
@@ -229,12 +238,22 @@ class NodeGraph:
         known: dict[bytes, Node] = {}
         # Nodes that come before one of their inputs.
         early: list[tuple[Node, Iterable[str]]] = []
+        # Nodes that have grown: as they are here, as they come, and as they were.
+        grown: list[tuple[Node, Node, Node]] = []
         name = ""
         valid, here, find = _NODE_NAME.match, self.nodes, added.get
         try:
             for name, inputs, rest in nodes_of(graph_def):
                 if not valid(name):
                     raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
+                if name in here and name not in added:
+                    node, again = here[name], _read_node(name, rest, library)
+                    if _has_grown(node, again):
+                        was = node.copy()
+                        grown.append((node, again, was))
+                        early.append((again, inputs))
+                        node.turn_into(again.signature, again.raw_attrs)
+                        continue
                 if name in here or name in added:
                     raise InvalidArgumentError(f"Node '{name}' is not unique")
                 like = known.get(rest) if len(rest) < _SMALL_NODE else None
@@ -260,7 +279,11 @@ class NodeGraph:
             if early:
                 _check_cycles(added)
         except OpError as e:
+            for node, _, was in grown:
+                node.turn_into(was.signature, was.raw_attrs)
             raise (e.at(name) if name else e) from None
+        for node, again, _ in grown:
+            node.inputs, node.control_inputs = again.inputs, again.control_inputs
         self.library.take(library)
         self.nodes.update(added)
         if graph_def.HasField("versions"):

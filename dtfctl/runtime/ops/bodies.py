@@ -131,5 +131,5 @@ def append_outputs(op: Operation, types: Iterable[Any]) -> list[Tensor]:
         tensor = Tensor(op, len(op.outputs), dtype)
         op.outputs.append(tensor)
         added.append(tensor)
-    op.graph._changed(op)
+    op.graph._grew(op)
     return added

@@ -110,35 +110,56 @@ def norm(
     name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """Compute vector norms ("euclidean", 1, 2, inf, p), or matrix norms for a pair of axes ("fro", 1, inf)."""
+    """Compute vector norms ("euclidean", 1, 2, inf, p), or matrix norms for a pair of axes ("fro", 1, 2, inf).
+
+    Raises:
+        ValueError: a norm or axes that are not known, or the 2-norm of matrices in a tensor of unknown rank.
+    """
+    if keepdims is not None and keep_dims is not None:
+        raise ValueError("Cannot specify both 'keep_dims' and 'keepdims'.")
     keep = bool(keep_dims if keepdims is None else keepdims)
     pair = isinstance(axis, (tuple, list)) and len(axis) == 2
-    if isinstance(axis, (tuple, list)) and len(axis) > 2:
-        raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
+    if pair:
+        if not all(isinstance(a, int) for a in axis) or axis[0] == axis[1]:
+            raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
+        if ord not in ("euclidean", "fro", 1, 2, np.inf):
+            supported = ["euclidean", "fro", 1, 2, np.inf]
+            raise ValueError(f"'ord' must be a supported matrix norm in {supported}, got {ord}")
+    elif not (isinstance(axis, int) or axis is None):
+        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
+    elif ord != "euclidean" and (isinstance(ord, str) or not np.isreal(ord) or ord <= 0):
+        raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
     with name_scope(name, "norm"):
         x = convert_to_tensor(tensor)
-        if ord in ("fro", "euclidean") or (ord == 2 and not pair):
-            root = math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis, keepdims=True))
-            return root if keep else array_ops.squeeze(root, axis=axis)
-        size = math_ops.abs(x)
-        if pair:
-            rows, columns = axis
-            if ord == 1:
-                sums = math_ops.reduce_sum(size, axis=rows, keepdims=True)
-            elif ord == float("inf"):
-                sums = math_ops.reduce_sum(size, axis=columns, keepdims=True)
-            else:
-                raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, inf], got {ord}")
-            out = math_ops.reduce_max(sums, axis=list(axis), keepdims=True)
-            return out if keep else array_ops.squeeze(out, axis=list(axis))
-        if ord == 1:
-            return math_ops.reduce_sum(size, axis=axis, keepdims=keep)
-        if ord == float("inf"):
-            return math_ops.reduce_max(size, axis=axis, keepdims=keep)
-        if not isinstance(ord, (int, float)) or ord <= 0:
-            raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
-        total = math_ops.reduce_sum(math_ops.pow(size, ord), axis=axis, keepdims=keep)
-        return math_ops.pow(total, constant(1.0 / ord, total.dtype.base_dtype))
+        axes = list(axis) if pair else axis
+        out = _matrix_norm(x, ord, axes) if pair and ord in (1, 2, np.inf) else _vector_norm(x, ord, axes)
+        return out if keep else array_ops.squeeze(out, axis=axes)
+
+
+def _vector_norm(x: Tensor, ord: Any, axis: Any) -> Tensor:
+    if ord in ("fro", "euclidean", 2):
+        return math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis, keepdims=True))
+    size = math_ops.abs(x)
+    if ord == 1:
+        return math_ops.reduce_sum(size, axis=axis, keepdims=True)
+    if ord == np.inf:
+        return math_ops.reduce_max(size, axis=axis, keepdims=True)
+    total = math_ops.reduce_sum(math_ops.pow(size, ord), axis=axis, keepdims=True)
+    return math_ops.pow(total, constant(1.0 / ord, total.dtype.base_dtype))
+
+
+def _matrix_norm(x: Tensor, ord: Any, axis: list[int]) -> Tensor:
+    if ord != 2:
+        first, last = axis if ord == 1 else reversed(axis)
+        sums = math_ops.reduce_sum(math_ops.abs(x), axis=first, keepdims=True)
+        return math_ops.reduce_max(sums, axis=last, keepdims=True)
+    if x.shape.rank is None:
+        raise ValueError("The 2-norm of matrices needs a tensor of known rank; give it one with set_shape")
+    at = [a % x.shape.rank for a in axis]
+    order = [i for i in range(x.shape.rank) if i not in at] + at
+    values = svd(array_ops.transpose(x, order), compute_uv=False)
+    largest = array_ops.expand_dims(math_ops.reduce_max(math_ops.abs(values), axis=-1, keepdims=True), -1)
+    return array_ops.transpose(largest, [int(i) for i in np.argsort(order)])
 
 
 def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) -> Tensor:
@@ -162,13 +183,6 @@ def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) 
             out = apply_op("Einsum", inputs=tensors[:2], equation=f"{labels[0]},{labels[1]}->{dots}{shared}")
             tensors, labels = [out, *tensors[2:]], [dots + shared, *labels[2:]]
         return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")
-
-
-def tridiagonal_matmul(diagonals: Any, rhs: Any, name: str | None = None) -> Tensor:
-    """Multiply tridiagonal matrices, given by diagonals [..., 3, M] (upper, main, lower), by rhs."""
-    parts = convert_to_tensor(diagonals)
-    upper, main, lower = (array_ops.expand_dims(parts[..., i, :], -2) for i in (0, 1, 2))
-    return apply_op("TridiagonalMatMul", name, superdiag=upper, maindiag=main, subdiag=lower, rhs=rhs)
 
 
 def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:

@@ -237,8 +237,10 @@ def stateless_random_normal(
     stddev: Any = 1.0,
     dtype: Any = dtypes.float32,
     name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
     """Draw from a normal distribution by a seed of two integers: the same seed always gives the same numbers."""
+    check_algorithm(alg)
     return _stateless("StatelessRandomNormal", shape, seed, dtype, stddev, mean, name or "stateless_random_normal")
 
 
@@ -249,10 +251,28 @@ def stateless_truncated_normal(
     stddev: Any = 1.0,
     dtype: Any = dtypes.float32,
     name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
+    check_algorithm(alg)
     return _stateless(
         "StatelessTruncatedNormal", shape, seed, dtype, stddev, mean, name or "stateless_truncated_normal"
     )
+
+
+def check_algorithm(alg: Any) -> int:
+    """Return the number of a generator of random bits: here that is Philox, which is also what is chosen by default.
+
+    Raises:
+        ValueError: it is another one, or none.
+    """
+    word = str(getattr(alg, "name", alg)).lower().replace("-", "_")
+    number = {"philox": 1, "1": 1, "auto_select": 3, "autoselect": 3, "3": 3, "none": 3}.get(word)
+    if number is None:
+        raise ValueError(
+            f"Argument `alg` got unsupported value {alg}. Supported values are philox for the Philox algorithm, "
+            "and auto_select for auto-selection."
+        )
+    return number
 
 
 def stateless_random_uniform(
@@ -262,13 +282,21 @@ def stateless_random_uniform(
     maxval: Any = None,
     dtype: Any = dtypes.float32,
     name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
     """Draw from a uniform distribution by a seed of two integers.
 
     Raises:
-        ValueError: an integer type with only one of the bounds.
+        ValueError: an integer type with only one of the bounds, an unsigned one with any, or another generator than
+            Philox.
     """
+    check_algorithm(alg)
     wanted = as_dtype(dtype)
+    if wanted.is_unsigned and minval is not None:
+        raise ValueError(
+            f"Argument `dtype` got invalid value {wanted} when argument `minval` is not None. "
+            "Please don't use unsigned integers in this case."
+        )
     name = name or "stateless_random_uniform"
     if not wanted.is_integer:
         low = 0 if minval is None else minval

@@ -322,12 +322,12 @@ def _seed(op: Operation, grads: Sequence[Any], i: int) -> Any:
 
 def _reachable_variables(body: FuncGraph, variables: list[int], seeds: list[int]) -> list[int]:
     """Find the loop variables whose value influences, over any number of iterations, one that has a gradient."""
-    from dtfctl.runtime.framework.gradients import _ops_between
+    from dtfctl.runtime.framework.gradients import ops_between
 
     chosen = set(seeds)
     while True:
         ys = [body.outputs[i] for i in chosen]
-        more = {i for i in variables if i not in chosen and any(_ops_between([y], [body.inputs[i]]) for y in ys)}
+        more = {i for i in variables if i not in chosen and any(ops_between([y], [body.inputs[i]]) for y in ys)}
         if not more:
             return sorted(chosen)
         chosen |= more

@@ -24,6 +24,7 @@ from dtfctl.runtime.framework.errors import (
     OpError,
 )
 from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.structural_ops import FUNCTIONAL
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
 from dtfctl.runtime.services.cost_graph import cost_graph
@@ -155,14 +156,16 @@ class MasterSession:
             if expected_version is not None and expected_version != self.graph_version:
                 raise AbortedError(f"Current version is {self.graph_version} but caller expected {expected_version}.")
             for node in graph_def.node:
-                if node.name in self._graph.graph.nodes:
+                known = self._graph.graph.find(node.name)
+                # Control flow may have grown, which NodeGraph.extend sees to.
+                if known is not None and not (node.op in FUNCTIONAL and node.op == known.op):
                     raise InvalidArgumentError(
                         f"GraphDef argument to Extend includes node '{node.name}', which was created by a previous "
                         "call to Create or Extend in this session."
                     )
             self._graph.extend(self.scope.graph_here(graph_def))
             self.graph_version += 1
-            # Compiled steps stay: nodes never change once added.
+            # Compiled steps stay: what nodes have computed does not change, they can only get more outputs.
             return self.graph_version
 
     def tensor_type(self, name: str) -> DType | None:

@@ -24,6 +24,5 @@ from dtfctl.runtime.ops.op_defs.linalg import (
     matrix_square_root as sqrtm,
     matrix_triangular_solve,
     matrix_triangular_solve as triangular_solve,
-    tridiagonal_solve,
 )
 from dtfctl.runtime.ops.op_defs.math import cross

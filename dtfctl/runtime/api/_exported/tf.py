@@ -158,7 +158,6 @@ from dtfctl.runtime.ops.op_defs.linalg import (
     matrix_square_root,
     matrix_square_root as sqrtm,
     matrix_triangular_solve,
-    tridiagonal_solve,
 )
 from dtfctl.runtime.ops.op_defs.math import (
     betainc,

@@ -128,10 +128,53 @@ def _scatter_into(op: Operation, grad: Tensor) -> Any:
     return cleared, own, None
 
 
-@register_gradient("TensorListConcatV2")
+@register_gradient("TensorListConcat", "TensorListConcatV2")
 def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
-    split = apply_op("TensorListSplit", tensor=grad, element_shape=op.inputs[1], lengths=op.outputs[1])
-    return split, None, None
+    shape = apply_op("TensorListElementShape", input_handle=op.inputs[0], shape_type=dtypes.int32)
+    split = apply_op("TensorListSplit", tensor=grad, element_shape=shape, lengths=op.outputs[1])
+    return [split, *[None] * (len(op.inputs) - 1)]
+
+
+@register_gradient("TensorListScatter", "TensorListScatterV2")
+def _scatter(op: Operation, grad: Tensor) -> Any:
+    tensor, indices = op.inputs[:2]
+    rows = apply_op(
+        "TensorListGather",
+        input_handle=grad,
+        indices=indices,
+        element_shape=apply_op("Shape", input=tensor)[1:],
+        element_dtype=tensor.dtype.base_dtype,
+    )
+    return [rows, *[None] * (len(op.inputs) - 1)]
+
+
+@register_gradient("TensorMapLookup")
+def _map_lookup(op: Operation, grad: Tensor) -> Any:
+    empty = apply_op("EmptyTensorMap")
+    return apply_op("TensorMapInsert", input_handle=empty, key=op.inputs[1], value=grad), None
+
+
+@register_gradient("TensorMapInsert")
+def _map_insert(op: Operation, grad: Tensor) -> Any:
+    """Take the value's gradient out of the map of gradients; it is zero where the key is not in that."""
+    from dtfctl.runtime.ops.cond import cond
+
+    key, value = op.inputs[1:]
+    kind = value.dtype.base_dtype
+    own, rest = cond(
+        apply_op("TensorMapHasKey", input_handle=grad, key=key),
+        lambda: (
+            apply_op("TensorMapLookup", input_handle=grad, key=key, value_dtype=kind),
+            apply_op("TensorMapErase", input_handle=grad, key=key, value_dtype=kind),
+        ),
+        lambda: (apply_op("ZerosLike", x=value), grad),
+    )
+    return rest, None, own
+
+
+@register_gradient("TensorMapErase")
+def _map_erase(op: Operation, grad: Tensor) -> Any:
+    return grad, None
 
 
 @register_gradient("TensorListSplit")

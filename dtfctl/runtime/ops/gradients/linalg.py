@@ -135,24 +135,75 @@ def _safe_reciprocal(x: Tensor) -> Tensor:
 
 @register_gradient("Qr")
 def _qr(op: Operation, dq: Tensor, dr: Tensor) -> Any:
-    """Differentiate QR of matrices at least as tall as wide; the factors of wide ones are not differentiated."""
+    """Differentiate QR; of matrices that are wide, through the square part of r.
+
+    Raises:
+        NotImplementedError: shapes that are not known, or all of q of a tall matrix.
+    """
     q, r = op.outputs
     dims = op.inputs[0].shape.dims_or_none
     if dims is None or dims[-1] is None or dims[-2] is None:
-        raise NotImplementedError("QrGrad not implemented with dynamic shapes.")
-    if dims[-2] < dims[-1] or (op.attr("full_matrices") and dims[-2] != dims[-1]):
-        raise NotImplementedError("QrGrad not implemented for wide matrices or full_matrices of tall ones.")
+        raise NotImplementedError(f"QrGrad not implemented with dynamic shapes. Received r.shape: {r.shape}")
+    rows, columns = int(dims[-2]), int(dims[-1])
+    if op.attr("full_matrices") and rows > columns:
+        raise NotImplementedError(
+            f"QrGrad not implemented when nrows > ncols and full_matrices is true. Received r.shape={r.shape} with "
+            f"nrows={rows} and ncols={columns}."
+        )
+    if rows >= columns:
+        return _tall_qr(q, r, dq, dr)
+    rest, d_rest = op.inputs[0][..., rows:], dr[..., rows:]
+    square = _tall_qr(q, r[..., :rows], dq + _mm(rest, d_rest, adjoint_b=True), dr[..., :rows])
+    return array_ops.concat([square, _mm(q, d_rest)], axis=-1)
 
+
+def _tall_qr(q: Tensor, r: Tensor, dq: Tensor, dr: Tensor) -> Tensor:
     def right(x: Tensor) -> Tensor:
         return _h(linalg.matrix_triangular_solve(r, _h(x), lower=False, adjoint=False))
 
     qdq = _mm(q, dq, adjoint_a=True)
     rdr = _mm(r, dr, adjoint_b=True)
-    skew_q, skew_r = qdq - _h(qdq), rdr - _h(rdr)
-    tril = _lower(skew_q + skew_r)
-    grad = _mm(q, dr + right(tril))
-    extra = right(dq - _mm(q, qdq))
-    return grad + extra
+    tril = _lower(qdq - _h(qdq) + rdr - _h(rdr))
+    grad = _mm(q, dr + right(tril)) + right(dq - _mm(q, qdq))
+    if not q.dtype.is_complex:
+        return grad
+    diagonal = array_ops.matrix_diag_part(rdr - _h(qdq))
+    turned = array_ops.matrix_diag(diagonal - math_ops.cast(math_ops.real(diagonal), q.dtype))
+    return grad + right(_mm(q, _h(turned)))
+
+
+@register_gradient("Eig")
+def _eig(op: Operation, grad_e: Tensor, grad_v: Tensor) -> Any:
+    """Differentiate eigenvalues and eigenvectors of unit length (Boeddeker et al., 2017, 4.77)."""
+    if not op.attr("compute_v"):
+        _, v = linalg_ops.eig(op.inputs[0])
+        middle = array_ops.matrix_diag(grad_e)
+    else:
+        e, v = op.outputs
+        apart = array_ops.expand_dims(e, -2) - array_ops.expand_dims(e, -1)
+        inverse = apply_op("DivNoNan", x=array_ops.ones_like(apart), y=apart)
+        inverse = math_ops.conj(array_ops.matrix_set_diag(inverse, array_ops.zeros_like(e)))
+        change = _mm(v, grad_v, adjoint_a=True)
+        own = math_ops.cast(math_ops.real(array_ops.matrix_diag_part(change)), change.dtype)
+        along = _mm(_mm(v, v, adjoint_a=True), array_ops.matrix_diag(own))
+        middle = array_ops.matrix_diag(grad_e) + inverse * (change - along)
+    vt = _h(v)
+    return math_ops.cast(linalg.matrix_solve(vt, _mm(middle, vt)), op.inputs[0].dtype)
+
+
+@register_gradient("BandedTriangularSolve")
+def _banded_triangular_solve(op: Operation, grad: Tensor) -> Any:
+    bands, rhs = op.inputs
+    adjoint, lower = bool(op.attr("adjoint")), bool(op.attr("lower"))
+    count = array_ops.shape(bands)[-2]
+    grad_rhs = apply_op("BandedTriangularSolve", matrix=bands, rhs=grad, lower=lower, adjoint=not adjoint)
+    solved = op.outputs[0]
+    whole = -_mm(solved, grad_rhs, adjoint_b=True) if adjoint else -_mm(grad_rhs, solved, adjoint_b=True)
+    span = array_ops.stack([1 - count, 0] if lower else [0, count - 1])
+    grad_bands = apply_op(
+        "MatrixDiagPartV3", input=whole, k=span, padding_value=number_like(0, whole), align="LEFT_RIGHT"
+    )
+    return [_reduced_batch(grad_bands, bands), _reduced_batch(grad_rhs, rhs)]
 
 
 @register_gradient("Svd")
@@ -247,7 +298,8 @@ def _tridiagonal_solve(op: Operation, grad: Tensor) -> Any:
         ],
         axis=-2,
     )
-    g_rhs = linalg.tridiagonal_solve(transposed, grad, partial_pivoting=bool(op.attr("partial_pivoting")))
+    pivoting = bool(op.attr("partial_pivoting"))
+    g_rhs = apply_op("TridiagonalSolve", diagonals=transposed, rhs=grad, partial_pivoting=pivoting)
     cx = math_ops.conj(x)
     row_zero = array_ops.zeros_like(cx[..., :1, :])
     up = array_ops.concat([cx[..., 1:, :], row_zero], -2)

@@ -20,12 +20,14 @@ from dtfctl.runtime.ops.nn_ops.common import reduce_over
 from dtfctl.runtime.ops.nn_ops.convolutions import (
     atrous_conv2d,
     conv1d,
+    conv1d_transpose,
     conv2d,
     conv2d_backprop_filter,
     conv2d_backprop_input,
     conv2d_transpose,
     conv3d,
     conv3d_transpose,
+    conv_transpose,
     convolution,
     depthwise_conv2d,
     depthwise_conv2d_native,
@@ -56,12 +58,17 @@ from dtfctl.runtime.ops.nn_ops.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
+    avg_pool_v2,
+    fractional_avg_pool,
+    fractional_max_pool,
     max_pool,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    max_pool_v2,
     max_pool_with_argmax,
     pool,
 )
 from dtfctl.runtime.ops.nn_ops.ranking import TopK, in_top_k, top_k
+from dtfctl.runtime.ops.nn_ops.spread import atrous_conv2d_transpose, with_space_to_batch
 from dtfctl.runtime.ops.op_defs.nn import dilation2d, elu, l2_loss, relu, relu6, selu, softplus, softsign

@@ -160,6 +160,70 @@ def conv1d(
         return apply_op("Squeeze", input=out, squeeze_dims=[axis])
 
 
+def conv1d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Apply the transpose of `conv1d`: a longer sequence from a shorter one, done as over two dimensions.
+
+    Raises:
+        ValueError: an unknown data format.
+    """
+    if data_format not in (None, "NWC", "NCW"):
+        raise ValueError(f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}")
+    with name_scope(name, "conv1d_transpose"):
+        axis = 2 if data_format == "NCW" else 1
+        form = "NCHW" if data_format == "NCW" else "NHWC"
+        steps, spread = ([int(n) for n in np.ravel(1 if v is None else v)] for v in (strides, dilations))
+        step, rate = (v[0] if len(v) == 1 else v[axis] for v in (steps, spread))
+        sizes = output_shape if isinstance(output_shape, Tensor) else list(output_shape)
+        parts = [sizes[:axis], [1], sizes[axis:]]
+        wide = (
+            apply_op("ConcatV2", values=parts, axis=0) if isinstance(sizes, Tensor) else [n for p in parts for n in p]
+        )
+        out = apply_op(
+            "Conv2DBackpropInput",
+            input_sizes=wide,
+            filter=apply_op("ExpandDims", input=filters, dim=0),
+            out_backprop=apply_op("ExpandDims", input=input, dim=axis),
+            strides=window([1, step], 2, form, "strides"),
+            dilations=window([1, rate], 2, form, "dilations"),
+            data_format=form,
+            **padding_attrs(padding),
+        )
+        return apply_op("Squeeze", input=out, squeeze_dims=[axis])
+
+
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Apply the transpose of a convolution over one to three dimensions, by the length of `output_shape`.
+
+    Raises:
+        ValueError: it is of another length.
+    """
+    rank = int(output_shape.shape[0]) if isinstance(output_shape, Tensor) else len(output_shape)
+    if not 3 <= rank <= 5:
+        raise ValueError(f"`output_shape` must be of length 3, 4 or 5. Received: output_shape={output_shape}")
+    with name_scope(name, "conv_transpose") as scope:
+        op = (conv1d_transpose, conv2d_transpose, conv3d_transpose)[rank - 3]
+        form = data_format or ("NWC", "NHWC", "NDHWC")[rank - 3]
+        return op(input, filters, output_shape, strides, padding, form, dilations=dilations, name=scope)
+
+
 def conv3d(
     input: Any,
     filter: Any = None,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.common import padding_attrs, window
+from dtfctl.runtime.ops.nn_ops.spread import with_space_to_batch
 
 
 def avg_pool(
@@ -159,14 +161,11 @@ def pool(
     """Pool over one to three dimensions.
 
     Raises:
-        ValueError: an unknown type, or dilations, which pooling ops do not have.
+        ValueError: an unknown type, or a window, strides and dilations that do not go together.
     """
-    rate = dilation_rate if dilations is None else dilations
-    if rate is not None and any(int(r) != 1 for r in np.ravel(rate)):
-        raise ValueError("Dilated pooling is not supported; use tf.nn.max_pool on a strided slice of the input instead")
     size = len(window_shape)
-    if size not in (1, 2, 3) or pooling_type not in ("MAX", "AVG"):
-        raise ValueError(f"Unsupported pooling: {pooling_type} over {size} dimensions")
+    if not 1 <= size <= 3:
+        raise ValueError(f"`len(window_shape)` must be 1, 2, or 3. Received: window_shape={window_shape}")
     table: dict[tuple[str, int], Callable[..., Tensor]] = {
         ("MAX", 1): max_pool1d,
         ("MAX", 2): max_pool,
@@ -175,6 +174,116 @@ def pool(
         ("AVG", 2): avg_pool,
         ("AVG", 3): avg_pool3d,
     }
+    if (pooling_type, size) not in table:
+        raise ValueError(f"{size}-D {pooling_type} pooling is not supported.")
     form = data_format or ("NWC", "NHWC", "NDHWC")[size - 1]
-    steps = [1] * size if strides is None else list(np.ravel(strides))
-    return table[pooling_type, size](input, list(window_shape), steps, padding, form, name)
+    steps, rate = _steps_and_rates(size, strides, dilation_rate if dilations is None else dilations)
+    if padding == "SAME" and max(rate) > 1:
+        raise ValueError(
+            "pooling with 'SAME' padding is not implemented for `dilation_rate` > 1. "
+            f"Received: padding={padding} and dilation_rate={rate}"
+        )
+    if any(s > w for s, w in zip(steps, window_shape)):
+        raise ValueError(
+            "`strides` > `window_shape` not supported due to inconsistency between CPU and GPU implementations. "
+            f"Received: strides={steps} and window_shape={window_shape}"
+        )
+    first = 2 if form.startswith("NC") else 1
+    with name_scope(name, f"{pooling_type.lower()}_pool") as scope:
+
+        def apply(x: Tensor, _: int, scheme: str) -> Tensor:
+            inner = scope if max(rate) == 1 else None
+            return table[pooling_type, size](x, list(window_shape), steps, scheme, form, inner)
+
+        return with_space_to_batch(
+            convert_to_tensor(input, name="input"), rate, padding, apply, window_shape, range(first, first + size)
+        )
+
+
+def _steps_and_rates(size: int, strides: Any, rates: Any) -> tuple[list[int], list[int]]:
+    """Fill strides and dilations up with ones.
+
+    Raises:
+        ValueError: another number of them, one below 1, or both above 1.
+    """
+    found = []
+    for name, values in (("dilation_rate", rates), ("strides", strides)):
+        given = [1] * size if values is None else [int(v) for v in np.ravel(values)]
+        if len(given) != size:
+            raise ValueError(f"`len({name})` should be {size}. Received: {name}={values} of length {len(given)}")
+        if min(given) < 1:
+            raise ValueError(f"all values of `{name}` must be positive. Received: {name}={values}")
+        found.append(given)
+    if max(found[0]) > 1 and max(found[1]) > 1:
+        raise ValueError(
+            "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
+            f"Received: strides={strides} and dilation_rate={rates}"
+        )
+    return found[1], found[0]
+
+
+def _by_rank(table: Sequence[Callable[..., Tensor]], op: str) -> Callable[..., Tensor]:
+    """Make the function that pools over as many dimensions as its input has between batch and channels."""
+
+    def pool_any(
+        input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+    ) -> Tensor:
+        x = convert_to_tensor(input)
+        if x.shape.rank is None and data_format is None:
+            raise ValueError(
+                f"`input` must have a static shape or a data format must be given. Received: input.shape={x.shape}"
+            )
+        size = (len(data_format or "") if x.shape.rank is None else x.shape.rank) - 2
+        if not 1 <= size <= 3:
+            raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={x.shape}")
+        if size == 3 and isinstance(padding, (list, tuple)):
+            raise ValueError(f"Explicit padding is not supported with an input tensor of rank 5. Received: {padding}")
+        form = data_format or ("NWC", "NHWC", "NDHWC")[size - 1]
+        return table[size - 1](x, ksize, strides, padding, form, name or op)
+
+    pool_any.__doc__ = f"Apply {op}1D, {op}2D or {op}3D, whichever fits the rank of the input."
+    return pool_any
+
+
+max_pool_v2 = _by_rank([max_pool1d, max_pool2d, max_pool3d], "MaxPool")
+avg_pool_v2 = _by_rank([avg_pool1d, avg_pool2d, avg_pool3d], "AvgPool")
+
+
+def fractional_max_pool(
+    value: Any,
+    pooling_ratio: Sequence[float],
+    pseudo_random: bool = False,
+    overlapping: bool = False,
+    deterministic: bool = False,
+    seed: int = 0,
+    seed2: int = 0,
+    name: str | None = None,
+) -> Any:
+    """Take maxima over windows whose places are drawn; return them, and where rows and columns were cut."""
+    return _fractional("FractionalMaxPool", **locals())
+
+
+def fractional_avg_pool(
+    value: Any,
+    pooling_ratio: Sequence[float],
+    pseudo_random: bool = False,
+    overlapping: bool = False,
+    deterministic: bool = False,
+    seed: int = 0,
+    seed2: int = 0,
+    name: str | None = None,
+) -> Any:
+    """Take means over windows whose places are drawn; return them, and where rows and columns were cut."""
+    return _fractional("FractionalAvgPool", **locals())
+
+
+class FractionalPool(NamedTuple):
+    """What fractional pooling returns: means or maxima, and the rows and columns at which windows begin and end."""
+
+    output: Tensor
+    row_pooling_sequence: Tensor
+    col_pooling_sequence: Tensor
+
+
+def _fractional(op: str, **arguments: Any) -> FractionalPool:
+    return FractionalPool(*apply_op_outputs(op, **arguments))

@@ -113,11 +113,8 @@ define.op(
 )
 
 
-@define.op(
+define.op(
     "TridiagonalSolve(diagonals: T, rhs: T) -> (output: T); partial_pivoting: bool = true; "
     "perturb_singular: bool = false; T: type in {double, float, complex64, complex128}",
     shape=lambda op: [op.inputs[-1].shape],
-    exports=("tridiagonal_solve", "linalg.tridiagonal_solve"),
 )
-def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, name: str | None = None) -> Tensor:
-    """Solve systems of tridiagonal matrices given by diagonals [..., 3, M]: upper, main, lower."""

@@ -19,7 +19,6 @@ define.op(
     "recall_target: float = 0.949999988079071; is_max_k: bool = true; "
     "reduction_input_size_override: int = -1; aggregate_to_topk: bool = true; T: type in {half, bfloat16, "
     "float}",
-    gradient="none",
 )
 define.op(
     "AvgPool(value: T) -> (output: T); ksize: list(int) >= 4; strides: list(int) >= 4; padding: string "

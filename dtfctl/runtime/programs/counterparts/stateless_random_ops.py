@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.api import random
+from dtfctl.runtime.ops.stateless_random import index_shuffle, stateless_random_crop, stateless_shuffle
+
+__all__ = ["index_shuffle", "stateless_random_crop", "stateless_shuffle"]
 
 
 def __getattr__(name: str) -> Any:

@@ -70,22 +70,23 @@ def _pad(op: Operation, grad: Tensor) -> Any:
     return [inner, None, math_ops.reduce_sum(grad) - math_ops.reduce_sum(inner)]
 
 
-@register_gradient("ExtractImagePatches")
-def _extract_image_patches(op: Operation, grad: Tensor) -> Any:
+@register_gradient("ExtractImagePatches", "ExtractVolumePatches")
+def _extract_patches(op: Operation, grad: Tensor) -> Any:
     """Add up for every pixel the patches it was copied to, found by extracting the pixels' numbers."""
     x = op.inputs[0]
+    argument, known = ("images", ("rates",)) if op.type == "ExtractImagePatches" else ("input", ())
     shape = apply_op("Shape", input=x)
-    pixels = apply_op("Prod", input=shape[1:3], reduction_indices=[0])
+    pixels = apply_op("Prod", input=shape[1:-1], reduction_indices=[0])
     numbers = apply_op(
         "Reshape",
         tensor=math_ops.cast(math_ops.range(1, pixels + 1), dtypes.int64),
-        shape=array_ops.concat([constant([1], dtypes.int32), shape[1:3], constant([1], dtypes.int32)], 0),
+        shape=array_ops.concat([constant([1], dtypes.int32), shape[1:-1], constant([1], dtypes.int32)], 0),
     )
-    attrs = {a: op.attr(a) for a in ("ksizes", "strides", "rates")}
-    found = apply_op("ExtractImagePatches", images=numbers, padding=op.attr("padding"), **attrs)
+    attrs: dict[str, Any] = {a: op.attr(a) for a in ("ksizes", "strides", "padding", *known)}
+    attrs[argument] = numbers
+    found = apply_op(op.type, **attrs)
     where = apply_op("Reshape", tensor=found, shape=[-1])
-    depth = shape[3]
-    per_image = apply_op("Reshape", tensor=grad, shape=array_ops.stack([shape[0], -1, depth]))
+    per_image = apply_op("Reshape", tensor=grad, shape=array_ops.stack([shape[0], -1, shape[-1]]))
     moved = array_ops.transpose(per_image, [1, 0, 2])
     summed = math_ops.unsorted_segment_sum(moved, where, pixels + 1)[1:]
     back = array_ops.transpose(summed, [1, 0, 2])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op
@@ -69,3 +71,15 @@ def _nth_element(op: Operation, grad: Tensor) -> Any:
     chosen = apply_op("Cast", x=same, DstT=grad.dtype.base_dtype)
     spread = apply_op("ExpandDims", input=grad, dim=last)
     return mul(apply_op("RealDiv", x=chosen, y=sum_over(chosen, [-1], True)), spread), None
+
+
+@register_gradient("ApproxTopK")
+def _approx_top_k(op: Operation, grad: Tensor, _: Any) -> Any:
+    """Put each number's gradient where the number was found; shapes must be known."""
+    indices = op.outputs[1]
+    dims = list(indices.shape.known())
+    axis = int(op.attr("reduction_dimension")) % len(dims)
+    at: list[Any] = [np.broadcast_to(i, dims) for i in np.indices(dims, np.int32, sparse=True)]
+    at[axis] = indices
+    places = apply_op("Pack", values=at, axis=len(dims))
+    return apply_op("ScatterNd", indices=places, updates=grad, shape=op.inputs[0].shape.as_list())

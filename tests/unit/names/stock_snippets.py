@@ -1,0 +1,211 @@
+"""Short pieces of programs whose results stock TensorFlow has computed, which `test_stock_snippets` holds ours to.
+
+PYTHON_WITH_TENSORFLOW tests/unit/names/stock_snippets.py writes the values, stock_snippets.json, anew.
+
+Each is Python text that sets `out`, a list of tensors; `tf` is TensorFlow's version 1, `internal` imports a module of
+`tensorflow.python`, `x` is a vector of 6 floats and `m` a [3, 4] matrix, both fed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VALUES = Path(__file__).with_name("stock_snippets.json")
+X = np.array([0.5, -1.25, 2.0, 3.5, -0.75, 1.0], np.float32)
+M = np.array([[1, 2, 3, 4], [-1, 0.5, 2, 8], [3, -2, 0.25, 1]], np.float32)
+
+SNIPPETS = {
+    "gradient of what is outside a loop's body": """
+u = x * x
+def body(i, a):
+    return i + 1, a + tf.gradients(tf.reduce_sum(u * x * a), x)[0]
+out = [tf.while_loop(lambda i, a: i < 3, body, [tf.constant(0), tf.ones([6])])[1]]
+""",
+    "gradient by a variable and what it made, in map_fn": """
+w = tf.get_variable("w", initializer=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+y = w * w * tf.reduce_sum(x)
+out = [tf.map_fn(lambda i: tf.gradients(tf.gather(y, i), w)[0] + tf.gradients(tf.gather(y, i), x)[0], tf.range(6),
+                 dtype=tf.float32)]
+""",
+    "gradient in a branch of what is outside": """
+u = x * x
+c = tf.cond(x[0] > 0, lambda: tf.gradients(tf.reduce_sum(u * x), x)[0], lambda: x)
+out = [c, tf.gradients(c, x)[0]]
+""",
+    "jacobian": """
+jacobian = internal("ops.parallel_for.gradients").jacobian
+out = [jacobian(x * tf.reduce_sum(x), x), *jacobian(tf.matmul(m, tf.transpose(m)), [m, x])[:1]]
+""",
+    "batch_jacobian": """
+out = [internal("ops.parallel_for.gradients").batch_jacobian(tf.square(m)[:, :2] * m[:, 2:], m)]
+""",
+    "vectorized_map": "out = [tf.vectorized_map(lambda r: tf.reduce_sum(r) * r, m)]",
+    "dilated pooling": """
+image = tf.reshape(tf.tile(m, [3, 4]), [1, 9, 16, 1])
+pooled = tf.nn.pool(image, [2, 3], "MAX", "VALID", dilation_rate=[2, 3])
+out = [pooled, tf.gradients(pooled, m)[0], tf.nn.pool(image[:, :, 0], [2], "AVG", "VALID", dilation_rate=[3])]
+""",
+    "conv1d_transpose": """
+out = [tf.nn.conv1d_transpose(tf.reshape(m, [1, 6, 2]), tf.reshape(m, [2, 3, 2]), [1, 12, 3], 2),
+       tf.nn.conv_transpose(tf.reshape(m, [1, 6, 2]), tf.reshape(m, [2, 3, 2]), [1, 12, 3], 2)]
+""",
+    "atrous_conv2d_transpose": """
+out = [tf.nn.atrous_conv2d_transpose(tf.reshape(m, [1, 3, 4, 1]), tf.reshape(x, [2, 3, 1, 1]), [1, 3, 4, 1], 2, "SAME")]
+""",
+    "pooling by rank": """
+out = [tf.nn.max_pool_v2(tf.reshape(m, [1, 6, 2]), 2, 2, "SAME"),
+       tf.nn.avg_pool_v2(tf.reshape(m, [1, 3, 4, 1]), [2, 2], 1, "VALID")]
+""",
+    "fractional pooling": """
+image = tf.reshape(tf.tile(m, [2, 2]), [1, 6, 8, 1])
+out = [*tf.nn.fractional_max_pool(image, [1.0, 1.5, 1.3, 1.0], True, True, True, 3, 4),
+       *tf.nn.fractional_avg_pool(image, [1.0, 1.5, 1.3, 1.0], True, False, True, 3, 4)]
+""",
+    "gradient of QR": """
+c = tf.complex(m, m[::-1])
+q, r = tf.qr(tf.transpose(c))
+q2, r2 = tf.qr(m)
+out = [tf.gradients(tf.real(tf.reduce_sum(q * q)) + tf.abs(tf.reduce_sum(r)), m)[0],
+       tf.gradients([q2 * q2 * q2, tf.abs(r2)], m)[0]]
+""",
+    "gradient of eigenvectors": """
+a = tf.matmul(m, m, transpose_b=True) + tf.linalg.diag([1.0, 2.0, 3.0])
+e, v = internal("ops.linalg_ops").eig(a)
+out = [tf.gradients(tf.reduce_sum(tf.abs(e) ** 2), m)[0], tf.gradients(tf.reduce_sum(tf.abs(v) ** 3), m)[0],
+       tf.gradients(tf.reduce_sum(tf.abs(internal("ops.linalg_ops").eigvals(a)) ** 3), m)[0]]
+""",
+    "gradient of banded solving": """
+bands = tf.stack([tf.ones([3]) * 0.5, tf.ones([3]) * 2.0])
+for lower, adjoint in ((True, False), (False, True)):
+    s = internal("ops.linalg_ops").banded_triangular_solve(bands, m, lower=lower, adjoint=adjoint)
+    out = [*(out if lower is False else []), s, *tf.gradients(s * s, [bands, m])]
+""",
+    "gradient of patches of volumes": """
+patches = tf.extract_volume_patches(tf.reshape(m, [1, 2, 2, 3, 1]), [1, 1, 2, 2, 1], [1, 1, 1, 1, 1], "SAME")
+out = [tf.gradients(patches * patches, m)[0]]
+""",
+    "norms of matrices": """
+t = tf.reshape(tf.concat([m, m * 2], 0), [2, 3, 4])
+out = [tf.norm(t, 2, (1, 2)), tf.norm(t, 2, (-1, 0), keepdims=True), tf.norm(t, 1, (0, 1)), tf.norm(t, np.inf, (1, 2)),
+       tf.norm(tf.complex(m, m), 3, 1), tf.linalg.normalize(t, 2, (1, 2))[1]]
+""",
+    "tridiagonal matrices": """
+d = tf.stack([x, x + 5.0, x * 0.5])
+square = tf.linalg.diag(x + 5.0) + tf.linalg.diag(x[:-1], k=1)
+right = tf.reshape(m, [6, 2])
+out = [tf.linalg.tridiagonal_solve(d, x), tf.linalg.tridiagonal_solve(d, tf.transpose(right), transpose_rhs=True),
+       tf.linalg.tridiagonal_solve((x[:-1], x + 5.0, x[1:]), right, "sequence"),
+       tf.linalg.tridiagonal_solve(square, right, "matrix"), tf.linalg.tridiagonal_matmul(square, right, "matrix"),
+       tf.linalg.tridiagonal_matmul([x, x, x], right, "sequence")]
+""",
+    "stateless numbers": """
+out = [tf.random.stateless_gamma([2, 3], [1, 2], [0.5, 1.0, 2.0], 2.0), tf.random.stateless_poisson([5], [3, 4], 4.0),
+       tf.random.stateless_binomial([4], [5, 6], 9.0, 0.3), tf.random.split([1, 2], 3), tf.random.fold_in([1, 2], 3),
+       tf.random.stateless_categorical(m, 5, [7, 8]),
+       tf.random.stateless_parameterized_truncated_normal([4], [9, 1], 1.0, 2.0, 0.0, 3.0),
+       internal("ops.stateless_random_ops").stateless_shuffle(x, [1, 2]),
+       internal("ops.stateless_random_ops").index_shuffle(tf.range(5), [1, 2], 4)]
+""",
+    "a barrier": """
+b = internal("ops.data_flow_ops").Barrier((tf.float32, tf.int32), ((2,), ()), name="b")
+with tf.control_dependencies([b.insert_many(0, ["k", "l"], m[:2, :2])]):
+    second = b.insert_many(1, ["l", "k"], [5, 6])
+with tf.control_dependencies([second]):
+    taken = b.take_many(2)
+    out = [taken.keys, *taken.values]
+""",
+    "a staging area by key": """
+area = internal("ops.data_flow_ops").MapStagingArea([tf.float32, tf.int32], [[6], []], ["a", "b"], ordered=True)
+puts = [area.put(7, {"a": x, "b": tf.constant(3)}), area.put(5, {"a": x * 2, "b": tf.constant(4)})]
+with tf.control_dependencies(puts):
+    sizes = [area.size(), area.incomplete_size()]
+with tf.control_dependencies(sizes):
+    key, first = area.get()
+with tf.control_dependencies([first["a"]]):
+    seen = area.peek(7)["b"]
+with tf.control_dependencies([seen]):
+    out = [*sizes, key, first["a"], first["b"], seen, area.get(7, ["b"])[1]["b"]]
+""",
+    "a critical section": """
+section, v = tf.CriticalSection(name="s"), tf.get_variable("v", initializer=1.0, use_resource=True)
+def double():
+    with tf.control_dependencies([v.assign(v.read_value() * 2)]):
+        return v.read_value()
+out = [tf.sort(tf.stack([section.execute(double) for _ in range(4)]))]
+""",
+    "lists": """
+lists = internal("ops.list_ops")
+made = lists.tensor_list_set_item(lists.tensor_list_from_tensor(m, [4]), 1, tf.gather(m, 2) * 2)
+reserved = lists.tensor_list_scatter(m, [2, 0, 1], [4])
+joined = lists.tensor_list_concat(lists.tensor_list_split(m, [None, 4], [1, 2]), tf.float32, [None, 4])
+out = [lists.tensor_list_stack(made, tf.float32), lists.tensor_list_stack(reserved, tf.float32), joined,
+       tf.gradients(lists.tensor_list_stack(made, tf.float32) ** 2, m)[0],
+       tf.gradients(lists.tensor_list_gather(reserved, [0, 0], tf.float32) * 3, m)[0]]
+""",
+    "maps": """
+maps = internal("ops.map_ops")
+made = maps.tensor_map_insert(maps.tensor_map_insert(maps.empty_tensor_map(), 1, x), 2, x * 2)
+found = maps.tensor_map_lookup(made, 2, tf.float32) * maps.tensor_map_lookup(made, 1, tf.float32)
+out = [found, maps.tensor_map_size(made), maps.tensor_map_has_key(made, 3), tf.gradients(found, x)[0]]
+""",
+    "maps of sparse tensors": """
+ops = internal("ops.sparse_ops")
+sp = tf.sparse.from_dense([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+handles = ops._add_many_sparse_to_tensors_map(sp)
+taken = ops._take_many_sparse_from_tensors_map(handles.op, handles[::-1], rank=2)
+doubled = ops.map_values(tf.add, sp, sp)
+out = [taken.indices, taken.values, taken.dense_shape, doubled.values]
+""",
+    "what modules pass on": """
+out = [internal("ops.array_ops").invert_permutation([2, 0, 1]),
+       internal("ops.gen_math_ops").Add(x=x, y=x), internal("ops.nn_ops").gen_nn_ops.relu(x),
+       internal("ops.state_ops").resource_scatter_nd_min and x]
+""",
+    "functions of gradients": """
+y = tf.matmul(m, m, transpose_b=True)
+out = list(internal("ops.math_grad")._MatMulGrad(y.op, tf.ones([3, 3])))
+""",
+}
+
+
+def run(name: str, tf: Any, prefix: str, session: Any = None) -> list[dict[str, Any]]:
+    """Build a snippet with a front end in a graph of its own, and run it in a session: values, types and shapes."""
+    with tf.Graph().as_default() as graph:
+        x, m = tf.placeholder(tf.float32, [6], "x"), tf.placeholder(tf.float32, [3, 4], "m")
+        scope: dict[str, Any] = {
+            "tf": tf,
+            "np": np,
+            "x": x,
+            "m": m,
+            "internal": lambda module: importlib.import_module(f"{prefix}.{module}"),
+        }
+        exec(SNIPPETS[name], scope)
+        out = scope["out"]
+        shapes = [None if t.shape.ndims is None else t.shape.as_list() for t in out]
+        with tf.Session(graph=graph) as session:
+            session.run(tf.global_variables_initializer())
+            values = session.run(out, {x: X, m: M})
+    return [
+        {"type": t.dtype.base_dtype.name, "shape": shape, "value": np.asarray(v).astype(_plain(v)).tolist()}
+        for t, shape, v in zip(out, shapes, values, strict=True)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return str if np.asarray(value).dtype.kind in "SO" else np.asarray(value).dtype
+
+
+if __name__ == "__main__":
+    import tensorflow.compat.v1 as stock
+
+    stock.disable_v2_behavior()
+    found = {}
+    for name in SNIPPETS:
+        print(name, flush=True)
+        found[name] = run(name, stock, "tensorflow.python")
+    VALUES.write_text(json.dumps(found, indent=0) + "\n")
