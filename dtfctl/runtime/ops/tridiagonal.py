@@ -104,7 +104,7 @@ def _stacked(diagonals: Any) -> Tensor:
             return diagonal
         if count + 1 != size:
             raise ValueError(f"Expected {what} to be have length {size} or one less, got {count}.")
-        return array_ops.pad(diagonal, [[0, 0]] * (diagonal.shape.rank - 1) + [sides])
+        return array_ops.pad(diagonal, [[0, 0]] * (int(diagonal.shape.rank or 1) - 1) + [sides])
 
     parts = [filled(upper, "superdiagonal", [0, 1]), main, filled(lower, "subdiagonal", [1, 0])]
     return array_ops.stack(parts, axis=-2)
