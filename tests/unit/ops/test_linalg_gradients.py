@@ -12,8 +12,8 @@ from dtfctl.runtime.ops.op_defs.linalg import (
     matrix_inverse,
     matrix_solve,
     matrix_square_root,
-    tridiagonal_solve,
 )
+from dtfctl.runtime.ops.tridiagonal import tridiagonal_solve
 from tests.unit.ops.gradient_check import check_gradient, complex_, real
 
 EYE = np.eye(3) * 2
