@@ -186,6 +186,12 @@ class Cluster:
             controller_calls.STATUS, StatusRequest(), timeout_s=controller_client.FOLLOW_S
         ).status
 
+    def newer_status(self, version: int, wait_s: float) -> tuple[ClusterStatus, int]:
+        """Wait, up to `wait_s`, for a status newer than `version` (0: any); the newest there is, and its version."""
+        request = StatusRequest(newer_than=version, wait_s=wait_s)
+        reply = self._connection.call(controller_calls.STATUS, request, timeout_s=wait_s + controller_client.FOLLOW_S)
+        return reply.status, reply.version
+
     # ------------------------------------------------------------------ jobs
 
     def submit(self, request: JobRequest, tell: Callable[[str], None] = lambda _text: None) -> str:
@@ -319,6 +325,23 @@ class Cluster:
             selector = f"job:{selector}"
         query = history.LogQuery(selector, follow, tail, since, tuple(streams), grep, previous)
         return history.logs(self._connection, query)
+
+    def log_batches(self, selector: str, tail: int, wait_s: float) -> Iterator[list[LogLine]]:
+        """Yield what tasks or a job write, as it comes, and an empty list each `wait_s` in which nothing does.
+
+        Begins with the last `tail` lines of each process; ends with the job, or never for tasks.
+
+        Raises:
+            NoSuchTask, NoSuchJob: from the iterator, nothing is of that name.
+        """
+        from dtfctl.launcher.operator.output import LogReader
+
+        reader = LogReader(self._connection, selector, tail)
+        while True:
+            batch = reader.read(wait_s)
+            yield batch.lines
+            if batch.final and batch.caught_up:
+                return
 
     def events(self, *, follow: bool = False, since: float | None = None) -> Iterator[Event]:
         """Yield what happened, oldest first; with `follow` also what will."""

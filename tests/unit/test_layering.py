@@ -17,7 +17,7 @@ import dtfctl
 
 ROOT = Path(dtfctl.__file__).parent
 
-LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"cli"}]
+LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"dashboard"}, {"cli"}]
 RUNTIME = [
     {"protocol", "net"},
     {"runtime.framework", "runtime.memory", "runtime.compression"},

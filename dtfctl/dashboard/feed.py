@@ -1,0 +1,210 @@
+"""What pages show, kept up to date: each item with the version at which it last changed.
+
+Two threads follow the cluster, however many pages look. A page says which version it has and gets what is newer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from dtfctl import guard
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.errors import LauncherError, NoSuchCluster
+from dtfctl.launcher.messages.codec import to_plain
+from dtfctl.launcher.model import ClusterStatus, Event, JobStatus, TaskStatus
+
+LOOK_S = 5.0
+"""How long to wait for a change."""
+LEAST_S = 0.25
+"""Changes are looked at no more often."""
+RETRY_S = 1.0
+MOST_EVENTS = 500
+MOST_POINTS = 20_000
+JITTER_S = 2.0
+"""A start is told as the time now less how long it has run, which varies by so much."""
+
+
+class Item(NamedTuple):
+    version: int
+    value: Any
+    """None: it is gone."""
+
+
+class Feed:
+    """What is known of a cluster.
+
+    Args:
+        open_cluster: gives a cluster for one thread alone.
+    """
+
+    def __init__(self, open_cluster: Callable[[], Cluster]) -> None:
+        self._open = open_cluster
+        self._changed = threading.Condition()
+        self._version = 0
+        self._items: dict[tuple[str, str], Item] = {}
+        self._events: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
+        self._points: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_POINTS)
+        self._told: dict[str, tuple[int, float]] = {}
+        self._newest_event = 0
+        self._closed = threading.Event()
+
+    def start(self) -> None:
+        guard.forever(self._watch_status, name="dashboard-status").start()
+        guard.forever(self._watch_events, name="dashboard-events").start()
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
+    def news(self, after: int, wait_s: float) -> dict[str, Any] | None:
+        """Give what has changed past a version; None where nothing has within `wait_s`.
+
+        Returns:
+            v: the version. set: [kind, name, value] of each item; a value of None is gone. events, points: new ones.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._version > after or self.is_closed, wait_s):
+                return None
+            return {
+                "v": self._version,
+                "set": [[*key, item.value] for key, item in self._items.items() if item.version > after],
+                "events": [event for version, event in self._events if version > after],
+                "points": [point for version, point in self._points if version > after],
+            }
+
+    # Following --------------------------------------------------------------------------------------------------------
+
+    def _watch_status(self) -> None:
+        cluster, version = self._open(), 0
+        while not self._closed.is_set():
+            try:
+                status, version = cluster.newer_status(version, LOOK_S)
+            except NoSuchCluster:
+                self._away("the cluster is down")
+            except (LauncherError, OSError) as error:
+                self._away(str(error))
+                version = 0
+            else:
+                self._take(status)
+                self._closed.wait(LEAST_S)
+
+    def _away(self, why: str) -> None:
+        known = self._items.get(("cluster", ""))
+        before: Mapping[str, Any] = known.value if known is not None else {}
+        with self._changed:
+            self._set({("cluster", ""): {**before, "away": why}})
+        self._closed.wait(RETRY_S)
+
+    def _take(self, status: ClusterStatus) -> None:
+        now = time.time()
+        found: dict[tuple[str, str], Any] = {("cluster", ""): _cluster(status)}
+        found |= {("host", host.name): _clean(to_plain(host)) for host in status.hosts}
+        found |= {("task", task.name): self._task(task, now) for task in status.tasks}
+        found |= {("job", job.id): _job(job) for job in status.jobs}
+        gone = {key: None for key, item in list(self._items.items()) if key not in found and item.value is not None}
+        with self._changed:
+            self._set(found | gone, [point for job in status.jobs if (point := self._point(job)) is not None])
+
+    def _set(self, found: Mapping[tuple[str, str], Any], points: list[dict[str, Any]] | None = None) -> None:
+        """Take values over, and tell where any has changed. Hold the condition."""
+        after = self._version + 1
+        news = {
+            key: Item(after, value)
+            for key, value in found.items()
+            if (known := self._items.get(key)) is None or known.value != value
+        }
+        if news or points:
+            self._items.update(news)
+            self._points.extend((after, point) for point in points or ())
+            self._version = after
+            self._changed.notify_all()
+
+    def _task(self, task: TaskStatus, now: float) -> dict[str, Any]:
+        told = _clean(to_plain(task))
+        uptime = told.pop("uptime_s")
+        started = None if uptime is None else now - uptime
+        known = self._items.get(("task", task.name))
+        before = known.value.get("started") if known is not None and known.value else None
+        if started is not None and before is not None and abs(started - before) < JITTER_S:
+            started = before
+        silence = told.pop("silence_s")
+        retry = told.pop("retry_in_s")
+        return {
+            **told,
+            "name": task.name,
+            "started": started,
+            "silent": round(silence) if silence is not None and silence > JITTER_S else 0,
+            "retry": None if retry is None else round(retry),
+        }
+
+    def _point(self, job: JobStatus) -> dict[str, Any] | None:
+        progress = job.progress
+        if progress is None or self._told.get(job.id) == (progress.step, progress.time):
+            return None
+        self._told[job.id] = progress.step, progress.time
+        return {
+            "job": job.id,
+            "time": progress.time or time.time(),
+            "step": progress.step,
+            "metrics": _clean(dict(progress.metrics)),
+        }
+
+    def _watch_events(self) -> None:
+        while not self._closed.is_set():
+            try:
+                for event in self._open().events(follow=True):
+                    if self._closed.is_set():
+                        return
+                    self._take_event(event)
+            except (LauncherError, OSError):
+                self._closed.wait(RETRY_S)
+
+    def _take_event(self, event: Event) -> None:
+        with self._changed:
+            if event.seq > self._newest_event:
+                self._newest_event = event.seq
+                self._version += 1
+                self._events.append((self._version, _clean(to_plain(event))))
+                self._changed.notify_all()
+
+
+def _cluster(status: ClusterStatus) -> dict[str, Any]:
+    return {
+        "name": status.name,
+        "healthy": status.healthy,
+        "running": status.running,
+        "tasks": len(status.tasks),
+        "created": status.created,
+        "version": status.controller.version,
+        "epoch": status.controller.epoch,
+        "problems": list(status.problems),
+        "notes": list(status.notes),
+        "links": _clean(to_plain(status.links)),
+        "away": "",
+    }
+
+
+def _job(job: JobStatus) -> dict[str, Any]:
+    told: dict[str, Any] = _clean(to_plain(job))
+    return {**told, "final": job.is_final}
+
+
+def _clean(value: Any) -> Any:
+    """Leave out numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _clean(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(item) for item in value]
+    return value

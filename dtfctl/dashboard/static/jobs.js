@@ -1,0 +1,56 @@
+// Jobs, and one job: progress, plots of what it reports, logs.
+import { html, useState, State, Table, Act, Log, Plot, since, duration, clock, count, number, bytes } from "./util.js";
+
+const took = (j) => j.started ? duration((j.ended || Date.now() / 1000) - j.started) : "–";
+const said = (p) => p ? [p.total ? `step ${count(p.step)} of ${count(p.total)}` : `step ${count(p.step)}`, ...Object.entries(p.metrics).map(([k, v]) => `${k} ${number(v)}`)].join(", ") : "";
+const Cancel = ({ job, small }) => job.final ? "" : html`<${Act} small=${small} verb="cancel" what=${job.id} question=${`Cancel ${job.id}? Its processes are told to end; it cannot be resumed under this id.`} />`;
+
+export function Jobs({ known }) {
+  const jobs = [...known.jobs.values()].sort((a, b) => b.submitted - a.submitted);
+  return html`<section class="card"><h2>Jobs</h2>
+    <${Table} label="Jobs" rows=${jobs} tick=${Math.floor(Date.now() / 5000)} empty="No jobs yet: dtfctl submit SCRIPT"
+      head=${["Job", "State", "Progress", "#Took", "Submitted", "#Restarts", "Why", ""]}
+      cells=${(j) => html`<th scope="row"><a href=${`#/jobs/${encodeURIComponent(j.id)}`}>${j.id}</a></th><td><${State} of=${j.state} /></td>
+        <td class="wrap">${said(j.progress)}${j.position ? `place ${j.position} in the queue` : ""}</td><td class="num">${took(j)}</td><td>${since(j.submitted)} ago</td>
+        <td class="num">${j.restarts}</td><td class="wrap">${j.reason}</td><td><${Cancel} job=${j} small /></td>`} /></section>`;
+}
+
+export function Job({ known, at }) {
+  const job = known.jobs.get(at[1]);
+  const [process, choose] = useState("");
+  if (!job) return html`<p class="empty">There is no job ${at[1]}. <a href="#/jobs">All jobs</a></p>`;
+  const points = known.points.get(job.id) || [], p = job.progress;
+  const names = [...new Set(points.flatMap((q) => Object.keys(q.metrics)))].slice(0, 24);
+  const speed = rates(points);
+  const last = speed.ys[speed.ys.length - 1];
+  const left = p && p.total && last && !job.final ? (p.total - p.step) / last : null;
+  return html`
+    <section class="card"><header><a href="#/jobs" aria-label="All jobs">Jobs</a><span class="dim">/</span><h2>${job.id}</h2><${State} of=${job.state} /><span class="spring"></span>
+      ${!job.final && html`<a href=${`#/graph/${encodeURIComponent(job.id)}`}>Graph</a><a href=${`#/timeline/${encodeURIComponent(job.id)}`}>Timeline</a>`}<${Cancel} job=${job} /></header>
+      ${job.reason && html`<p class=${job.state === "failed" ? "card problem" : "dim"}>${job.reason}</p>`}
+      ${p && html`<div>${said(p)}${last && !job.final ? html`<span class="dim"> · ${number(last)} steps/s${left != null ? `, about ${duration(left)} left` : ""}</span>` : ""}</div>`}
+      ${p && p.total && html`<div class="progress" role="progressbar" aria-valuenow=${p.step} aria-valuemin="0" aria-valuemax=${p.total} aria-label="Progress"><i style=${{ width: `${Math.min(100, 100 * p.step / p.total)}%` }}></i></div>`}
+      <dl class="facts"><dt>Script</dt><dd class="mono">${[job.script, ...job.args].join(" ")}</dd><dt>Took</dt><dd>${took(job)}${job.restarts ? `, ${job.restarts} restarts` : ""}</dd>
+        ${job.tasks.length > 0 && html`<dt>Tasks</dt><dd>${job.tasks.join(", ")}</dd>`}${job.checkpoint && html`<dt>Checkpoint</dt><dd>${job.checkpoint}</dd>`}
+        ${job.exit_code != null && html`<dt>Exit code</dt><dd>${job.exit_code}</dd>`}</dl></section>
+    ${names.length > 0 && html`<section class="card"><h2>What it reports</h2><div class="plots">
+      ${names.map((n) => { const q = points.filter((x) => x.metrics[n] != null); return html`<${Plot} key=${n} title=${n} xs=${q.map((x) => x.step)} ys=${q.map((x) => x.metrics[n])} />`; })}
+      ${speed.xs.length > 1 && html`<${Plot} key=" rate" title="steps/s" xs=${speed.xs} ys=${speed.ys} />`}</div>
+      <p class="dim">Since this dashboard was started.</p></section>`}
+    <section class="card"><header><h2>Output</h2><span class="spring"></span><select aria-label="Process" onChange=${(e) => choose(e.target.value)}>
+      <option value="">all processes</option>${job.clients.map((c) => html`<option value=${`:${c.name}`}>${c.name}</option>`)}</select></header>
+      <${Log} of=${`job:${job.id}${process}`} /></section>
+    <section class="card"><h2>Processes</h2><${Table} label="Processes" rows=${job.clients} head=${["Process", "State", "Host", "#Memory", "#Restarts", "Progress", "Why"]} empty="None run."
+      cells=${(c) => html`<th scope="row" class="mono">${c.name}</th><td><${State} of=${c.state} /></td><td>${c.host}</td><td class="num">${bytes(c.rss_bytes)}</td><td class="num">${c.restarts}</td><td>${said(c.progress)}</td><td class="wrap">${c.last_error}</td>`} /></section>`;
+}
+
+// Steps a second between points that are a second apart at least.
+function rates(points) {
+  const xs = [], ys = [];
+  let from = points[0];
+  for (const p of points) {
+    if (p.step < from.step) from = p;
+    else if (p.time - from.time >= 1) { xs.push(p.step); ys.push((p.step - from.step) / (p.time - from.time)); from = p; }
+  }
+  return { xs, ys };
+}

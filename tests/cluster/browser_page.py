@@ -1,0 +1,181 @@
+"""A browser that looks at a dashboard: python browser_page.py URL JOB [FOLDER], in a Python that has playwright.
+
+Prints what it found as JSON. With a folder it leaves pictures there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events")
+PATIENCE_MS = 60_000
+
+
+class Looker:
+    """Opens pages and notes whatever goes wrong in them."""
+
+    def __init__(self, browser: Browser, url: str, folder: Path | None) -> None:
+        self.browser = browser
+        self.url = url
+        self.base = url.partition("/#")[0]
+        self.folder = folder
+        self.problems: list[str] = []
+
+    def open(self, url: str, **how: Any) -> Page:
+        page = self.browser.new_context(**how).new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("console", lambda said: said.type == "error" and self.problems.append(f"console: {said.text}"))
+        page.on("dialog", lambda dialog: self.problems.append(f"alert: {dialog.message}"))
+        page.on(
+            "request", lambda asked: asked.url.startswith(self.base) or self.problems.append(f"outside: {asked.url}")
+        )
+        page.goto(url)
+        return page
+
+    def picture(self, page: Page, name: str, *, full: bool = False) -> None:
+        if self.folder is not None:
+            page.wait_for_timeout(1500)
+            page.screenshot(path=self.folder / f"{name}.png", full_page=full)
+
+
+def main() -> int:
+    url, job, *rest = sys.argv[1:]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        looker = Looker(browser, url, Path(rest[0]) if rest else None)
+        found: dict[str, Any] = {}
+        for look in (strangers, pages, phone, live, deeds):
+            found |= look(looker, job)
+        browser.close()
+    print(json.dumps({**found, "problems": looker.problems}))
+    return 0
+
+
+def strangers(looker: Looker, _job: str) -> dict[str, Any]:
+    """Open the page without the token, and with a wrong one, which asks in vain."""
+    page = looker.open(looker.base)
+    expect(page.locator("body")).to_contain_text("who has started it")
+    before = len(looker.problems)
+    wrong = looker.open(f"{looker.base}/#token=guess")
+    expect(wrong.locator("body")).to_contain_text("who has started it")
+    # That it was refused is in the console.
+    refused = looker.problems[before:]
+    del looker.problems[before:]
+    return {"refused": len(refused), "address": wrong.url.removeprefix(looker.base)}
+
+
+def pages(looker: Looker, job: str) -> dict[str, Any]:
+    """Open each page by its key, and look at what is there."""
+    page = looker.open(looker.url, viewport={"width": 1280, "height": 860})
+    main = page.locator("main")
+    expect(page.locator(".live")).to_have_text("live")
+    expect(main).to_contain_text("worker/0")
+    looker.picture(page, "cluster")
+    titles = []
+    for number, name in enumerate(PAGES, 1):
+        page.keyboard.press(str(number))
+        expect(page.locator("nav a[aria-current]")).to_have_attribute("href", f"#/{name}")
+        titles.append(page.title())
+    expect(main).to_contain_text("job.running")
+    looker.picture(page, "events")
+    page.keyboard.press("2")
+    page.get_by_role("link", name=job).press("Enter")
+    expect(page.locator(".log")).to_contain_text("<img src=x onerror=")
+    expect(page.locator(".plot canvas").first).to_be_visible()
+    expect(main).to_contain_text("<script>window.owned")
+    looker.picture(page, "job", full=True)
+    page.goto(f"{looker.base}/#/graph/{job}")
+    expect(page.locator("svg.canvas .node.cross").first).to_be_visible()
+    looker.picture(page, "graph")
+    boxes = page.locator("svg.canvas .node").count()
+    page.get_by_role("button", name="Close all scopes").click()
+    scope = page.locator("svg.canvas .node.scope").first
+    expect(scope).to_be_visible()
+    closed = page.locator("svg.canvas .node").count()
+    scope.press("Enter")
+    page.wait_for_function(f"document.querySelectorAll('svg.canvas .node').length !== {closed}")
+    page.get_by_role("button", name="pruned").click()
+    expect(page.get_by_role("button", name="pruned")).to_have_attribute("aria-pressed", "true")
+    page.goto(f"{looker.base}/#/timeline/{job}")
+    page.get_by_role("button", name="Record 20 steps").click()
+    expect(page.locator("canvas")).to_be_visible()
+    expect(main).to_contain_text("What it says")
+    looker.picture(page, "timeline")
+    page.goto(f"{looker.base}/#/links")
+    expect(page.locator("table.matrix")).to_contain_text("ps/0")
+    owned = page.evaluate("[typeof window.owned, document.querySelectorAll('img[src=x]').length]")
+    page.context.close()
+    return {"titles": titles, "owned": owned, "boxes": [boxes, closed]}
+
+
+def phone(looker: Looker, job: str) -> dict[str, Any]:
+    """Open each page on a small dark screen; nothing is wider than it."""
+    page = looker.open(
+        looker.url,
+        viewport={"width": 390, "height": 780},
+        color_scheme="dark",
+        device_scale_factor=2,
+        is_mobile=True,
+        has_touch=True,
+    )
+    wide = []
+    for name in (*PAGES, f"jobs/{job}"):
+        page.goto(f"{looker.base}/#/{name}")
+        expect(page.locator("main section").first).to_be_visible()
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(name)
+        if name == "cluster":
+            looker.picture(page, "phone")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.context.close()
+    return {"wide": wide, "dark": dark}
+
+
+def live(looker: Looker, _job: str) -> dict[str, Any]:
+    """See a task restarted from another page."""
+    page, other = looker.open(looker.url), looker.open(looker.url)
+    row = page.locator("tr", has=page.get_by_role("rowheader", name="worker/1"))
+    expect(row).to_contain_text("running")
+    before = row.locator("td").nth(3).inner_text()
+    other.get_by_role("button", name="restart worker/1").click()
+    other.get_by_role("button", name="Yes, restart").click()
+    began = time.monotonic()
+    page.wait_for_function(
+        "before => [...document.querySelectorAll('tr')].some(r => r.textContent.startsWith('worker/1') && "
+        "(!r.textContent.includes('running') || r.children[4].textContent !== before))",
+        arg=before,
+    )
+    took = time.monotonic() - began
+    page.context.close()
+    other.context.close()
+    return {"seen_after_s": round(took, 2)}
+
+
+def deeds(looker: Looker, job: str) -> dict[str, Any]:
+    """Cancel the job: not when the question is left, then by keyboard."""
+    page = looker.open(f"{looker.base}/#token={looker.url.partition('token=')[2]}")
+    expect(page.locator(".live")).to_have_text("live")
+    page.goto(f"{looker.base}/#/jobs/{job}")
+    button = page.get_by_role("button", name=f"cancel {job}")
+    button.press("Enter")
+    expect(page.locator("dialog")).to_be_visible()
+    looker.picture(page, "question")
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    first = page.locator(".card .state").first.inner_text()
+    button.press("Enter")
+    page.get_by_role("button", name="Yes, cancel").press("Enter")
+    expect(page.locator(".card .state").first).to_have_text("cancelled")
+    return {"after_escape": first}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

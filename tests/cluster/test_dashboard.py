@@ -1,0 +1,126 @@
+"""`dtfctl dashboard` in a real browser, and for who is not let in."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.model import JobRequest
+from tests.cluster.conftest import spec_of, wait_until
+
+BROWSER = Path(__file__).with_name("browser_page.py")
+JOB = """
+import numpy as np
+import dtfctl.runtime as tf
+from dtfctl.runtime.train import progress
+
+with tf.device("/job:ps/task:0"), tf.name_scope("model"):
+    weights = tf.Variable(np.ones((8, 8), "f4"), name="weights")
+with tf.device("/job:worker/task:0"), tf.name_scope("model/"):
+    product = tf.matmul(weights, weights, name="product")
+step = tf.assign(weights, tf.clip_by_value(product, -1.0, 1.0)).op
+print("<img src=x onerror=window.owned=1>", flush=True)
+count = 0
+with tf.Session(tf.distribute.cluster_resolver.TFConfigClusterResolver().master()) as session:
+    session.run(tf.global_variables_initializer())
+    while True:
+        session.run(step)
+        count += 1
+        if count % 200 == 0:
+            progress.report(count, 10_000_000, loss=1.0 / count)
+"""
+
+
+def python_with_playwright() -> str:
+    """The interpreter that has it: DTF_TEST_BROWSER, or this one; skips the test where there is none, or no browser."""
+    if shutil.which("chromium") is None:
+        pytest.skip("no chromium: apt install chromium")
+    if importlib.util.find_spec("playwright") is not None:
+        return sys.executable
+    found = os.environ.get("DTF_TEST_BROWSER", "")
+    if not found:
+        pytest.skip("no playwright here: pip install playwright, or name a Python that has it in DTF_TEST_BROWSER")
+    return found
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "home"))
+    found = Cluster.up(spec_of("seen", ps=1, worker=2)).cluster
+    assert found is not None
+    yield found
+    found.down(grace_s=1.0)
+
+
+@pytest.fixture
+def dashboard(cluster: Cluster) -> Iterator[str]:
+    """Its address, while the command runs."""
+    command = [sys.executable, "-m", "dtfctl", "dashboard", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.slow
+def test_each_page_in_a_browser(cluster: Cluster, dashboard: str, tmp_path: Path) -> None:
+    python = python_with_playwright()
+    script = tmp_path / "job.py"
+    script.write_text(JOB)
+    job = cluster.submit(JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph"))
+    wait_until(lambda: cluster.job(job).progress is not None, "the job trains")
+    shots = os.environ.get("DTF_TEST_SHOTS")
+    looked = subprocess.run(
+        [python, str(BROWSER), dashboard, job, *([shots] if shots else [])], capture_output=True, text=True, timeout=280
+    )
+    assert looked.returncode == 0, looked.stderr
+    found = json.loads(looked.stdout)
+    assert found["problems"] == []
+    assert found["refused"] == 1 and "guess" not in found["address"]
+    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 6 and len(set(found["titles"])) == 6
+    assert found["owned"] == ["undefined", 0]
+    assert found["boxes"][1] < found["boxes"][0]
+    assert found["wide"] == []
+    assert max(int(part) for part in found["dark"].removeprefix("rgb(").rstrip(")").split(",")) < 80
+    assert found["after_escape"] == "running"
+    assert cluster.job(job).state == "cancelled"
+
+
+def test_the_command_serves_its_page_to_who_has_the_token(cluster: Cluster, dashboard: str) -> None:
+    address, _, token = dashboard.partition("/#token=")
+    port = int(address.rpartition(":")[2])
+    assert address == f"http://127.0.0.1:{port}" and len(token) >= 32
+
+    def ask(method: str, path: str, body: str | None = None, **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request(method, path, body, headers)
+        return connection.getresponse()
+
+    assert ask("GET", "/").status == 200
+    assert ask("GET", "/api/stream").status == 401
+    login = ask("POST", "/login", json.dumps({"token": token}), Origin=address)
+    stream = ask("GET", "/api/stream", Cookie=login.headers["Set-Cookie"].partition(";")[0])
+    first = json.loads(stream.readline().removeprefix(b"data: "))
+    told = {(kind, name) for kind, name, _ in first["set"]}
+    while ("task", "worker/1") not in told:
+        line = stream.readline()
+        if line.startswith(b"data: "):
+            told |= {(kind, name) for kind, name, _ in json.loads(line[6:])["set"]}
+    assert ("task", "ps/0") in told

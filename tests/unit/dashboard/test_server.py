@@ -1,0 +1,215 @@
+"""The dashboard's server: who is let in, what is told, what is done; and the files of its page."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import Any, cast
+
+import pytest
+
+from dtfctl.dashboard.server import Dashboard
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.errors import NoSuchCluster, NoSuchJob
+from dtfctl.launcher.model import ClusterStatus, Event, JobStatus, LogLine, Progress
+from tests.doubles.launcher import status, task
+
+JOB = JobStatus(
+    "<b>j</b>", "j", "running", "between-graph", "j.py", progress=Progress(3, 9, {"loss": float("nan")}, 5.0)
+)
+
+
+@dataclass
+class FakeCluster:
+    """A cluster that changes when a test says so."""
+
+    state: ClusterStatus
+    version: int = 1
+    is_down: bool = False
+    done: list[tuple[str, Any]] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def become(self, state: ClusterStatus) -> None:
+        with self.changed:
+            self.state, self.version = state, self.version + 1
+            self.changed.notify_all()
+
+    def newer_status(self, version: int, wait_s: float) -> tuple[ClusterStatus, int]:
+        with self.changed:
+            self.changed.wait_for(lambda: self.version > version or self.is_down, min(wait_s, 0.2))
+            if self.is_down:
+                raise NoSuchCluster("it is gone", "")
+            return self.state, self.version
+
+    def events(self, *, follow: bool) -> Iterator[Event]:
+        yield Event(1, 7.0, "task.running", "worker/0")
+        threading.Event().wait()
+
+    def log_batches(self, selector: str, tail: int, wait_s: float) -> Iterator[list[LogLine]]:
+        if selector != "worker/0":
+            raise NoSuchJob(f"there is no {selector}", "look")
+        yield [LogLine("worker/0", "out", "</script>", 1.0)]
+        yield []
+
+    def cancel(self, ids: list[str]) -> None:
+        self.done.append(("cancel", ids))
+
+    def restart(self, what: str, *, wait_s: float) -> None:
+        self.done.append(("restart", what))
+
+    def drain(self, hosts: list[str], *, reason: str) -> None:
+        self.done.append(("drain", hosts))
+
+
+@dataclass
+class Page:
+    dashboard: Dashboard
+    cluster: FakeCluster
+
+    def ask(
+        self, path: str, body: Any = None, *, cookie: str = "", origin: str | None = "", host: str = "", **headers: str
+    ) -> http.client.HTTPResponse:
+        """Ask as a browser does; `origin` "": the page's own."""
+        where = host or f"127.0.0.1:{self.dashboard.port}"
+        connection = http.client.HTTPConnection("127.0.0.1", self.dashboard.port, timeout=20)
+        sent = {"Host": where, "Cookie": cookie, **{name.replace("_", "-"): text for name, text in headers.items()}}
+        if body is not None and origin is not None:
+            sent["Origin"] = origin or f"http://{where}"
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request("GET" if body is None else "POST", path, data, sent)
+        return connection.getresponse()
+
+    def login(self) -> str:
+        answer = self.ask("/login", {"token": self.dashboard.token})
+        assert answer.status == 200
+        return answer.headers["Set-Cookie"]
+
+    def stream(self, path: str, cookie: str) -> Iterator[Any]:
+        answer = self.ask(path, cookie=cookie)
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        for line in answer:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    cluster = FakeCluster(status(task("worker/0"), jobs=[JOB]))
+    dashboard = Dashboard(lambda: cast(Cluster, cluster))
+    dashboard.start()
+    yield Page(dashboard, cluster)
+    dashboard.close()
+
+
+def test_a_stranger_gets_the_page_and_nothing_of_the_cluster(page: Page) -> None:
+    for path in (
+        "/api/stream",
+        "/api/logs?of=worker/0",
+        "/api/graph?job=j",
+        "/api/nothing",
+        "/etc/passwd",
+        "/static/../server.py",
+    ):
+        assert page.ask(path).status == 401, path
+        assert page.ask(path, cookie=f"dtfctl-{page.dashboard.port}=guess").status == 401
+    for path in ("/api/do", "/api/profile"):
+        assert page.ask(path, {"verb": "cancel", "what": "j"}).status == 401
+    wrong = page.ask("/login", {"token": "guess"})
+    assert wrong.status == 401 and "Set-Cookie" not in wrong.headers
+    assert json.load(page.ask("/api/me")) == {"known": False}
+    assert page.cluster.done == []
+
+
+def test_no_other_origin_and_no_other_name_of_this_host(page: Page) -> None:
+    cookie = page.login()
+    assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+    assert json.load(page.ask("/api/me", cookie=cookie)) == {"known": True}
+    deed = {"verb": "cancel", "what": "j"}
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", None):
+        assert page.ask("/api/do", deed, cookie=cookie, origin=origin).status == 403, origin
+    # A name that somebody has let point to this machine.
+    for host in ("evil.example", f"evil.example:{page.dashboard.port}", "127.0.0.1.evil.example:80"):
+        assert page.ask("/", host=host).status == 421
+        assert page.ask("/api/do", deed, cookie=cookie, host=host).status == 421
+    assert page.ask("/api/me", cookie=cookie, Sec_Fetch_Site="cross-site").status == 403
+    assert page.ask("/", Sec_Fetch_Site="cross-site").status == 200
+    assert page.cluster.done == []
+
+
+def test_what_is_no_request_of_the_page_is_refused(page: Page) -> None:
+    cookie = page.login()
+    assert page.ask("/api/do", b"x" * 100_000, cookie=cookie).status == 413
+    assert page.ask("/api/do", b"[1]", cookie=cookie).status == 400
+    assert page.ask("/api/do", b"{", cookie=cookie).status == 400
+    unknown = page.ask("/api/do", {"verb": "exec", "what": "rm"}, cookie=cookie)
+    assert unknown.status == 409 and "exec" in json.load(unknown)["error"]
+    assert page.ask("/api/nothing", cookie=cookie).status == 404
+    assert page.cluster.done == []
+
+
+def test_what_is_asked_for_is_done(page: Page) -> None:
+    cookie = page.login()
+    for verb, what in (("cancel", "j"), ("restart", "worker/0"), ("drain", "localhost")):
+        assert page.ask("/api/do", {"verb": verb, "what": what}, cookie=cookie).status == 200
+    assert page.cluster.done == [("cancel", ["j"]), ("restart", "worker/0"), ("drain", ["localhost"])]
+
+
+def test_a_stream_tells_all_and_then_what_changes(page: Page) -> None:
+    found = page.stream("/api/stream", page.login())
+    told: dict[tuple[str, str], Any] = {}
+    events: list[Any] = []
+
+    def until(seen: Any) -> None:
+        while not seen():
+            news = next(found)
+            told.update({(kind, name): value for kind, name, value in news["set"]})
+            events.extend(news["events"])
+
+    until(lambda: ("task", "worker/0") in told and events)
+    assert told["cluster", ""]["healthy"] and told["task", "worker/0"]["state"] == "running"
+    # JSON has no NaN.
+    assert told["job", "<b>j</b>"]["progress"]["metrics"] == {"loss": None}
+    assert events[0]["kind"] == "task.running"
+    ended = replace(JOB, state="failed", reason="<img src=x onerror=alert(1)>")
+    page.cluster.become(status(task("worker/1"), jobs=[ended]))
+    until(lambda: told["task", "worker/0"] is None)
+    assert told["task", "worker/1"]["state"] == "running" and told["job", "<b>j</b>"]["reason"] == ended.reason
+    page.cluster.is_down = True
+    until(lambda: told["cluster", ""]["away"])
+    assert told["cluster", ""]["away"] == "the cluster is down"
+
+
+def test_output_comes_as_it_is(page: Page) -> None:
+    cookie = page.login()
+    first, last = page.stream("/api/logs?of=worker/0", cookie)
+    assert first["lines"] == [["worker/0", "out", "</script>", 1.0, True]] and last == {"ended": True}
+    assert page.ask("/api/logs?of=nobody", cookie=cookie).status == 409
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_little_script(page: Page) -> None:
+    sizes: dict[str, tuple[int, int]] = {}
+    folder = resources.files("dtfctl.dashboard").joinpath("static")
+    for path, (kind, content) in page.dashboard.files.items():
+        answer = page.ask(path)
+        body = answer.read()
+        assert answer.status == 200 and body == gzip.decompress(content) and answer.headers["Content-Type"] == kind
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        if path.endswith(".js"):
+            sizes[path] = len(body), len(content)
+        if "vendor" not in path:
+            assert not re.findall(rb"https?://(?!www\.w3\.org)", body), path
+            assert b"innerHTML" not in body and b"eval(" not in body
+    html = folder.joinpath("index.html").read_text()
+    assert "<script>" not in html and not re.search(r"<[^>]+\son\w+=", html)
+    lazily = ("/static/graph.js", "/static/timeline.js", "/static/vendor/dagre.js")
+    assert sum(raw for path, (raw, _) in sizes.items() if path not in lazily) <= 100_000
+    assert sum(sent for _, sent in sizes.values()) <= 100_000
+    licences = folder.joinpath("vendor").joinpath("LICENSES.txt").read_text()
+    assert all(name in licences for name in ("preact", "htm", "uPlot", "dagre"))
