@@ -34,6 +34,8 @@ HOSTS = len(TASKS)
 PORT = 23230
 ENCRYPTED, PLAIN = "encrypted", "encrypt: none"
 UP_S = 120.0
+PASSED_ON = ("DTF_ADAPT_THREADS",)
+"""What runs at real-time priority needs it: else tasks leave cores to others, which cannot have them."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class LabHosts:
             ssh=Ssh(user="root", key=str(self._lab.key), known_hosts=str(self._lab.known_hosts), timeout=20.0),
             runtime=Runtime(encrypt="none" if encrypt == "none" else "auto"),
             python=sys.executable,
+            env=_passed_on(),
         )
 
     def shaped(self, shape: Shape, stack: ExitStack) -> None:
@@ -156,6 +159,7 @@ class SpecHosts:
             tasks={job: TaskGroup(count) for job, count in JOBS.items()},
             host_groups={"all": HostGroup(self._names)},
             runtime=replace(self._spec.runtime, encrypt="none" if encrypt == "none" else "auto"),
+            env={**self._spec.env, **_passed_on()},
         )
 
     def shaped(self, shape: Shape, stack: ExitStack) -> None:
@@ -206,6 +210,11 @@ class HostSide(Side):
         if self._tasks is not None:
             self._tasks.stop()
             self._tasks = None
+
+
+def _passed_on() -> dict[str, str]:
+    """Settings that tasks take from who measures; SSH passes no environment on."""
+    return {name: value for name, value in os.environ.items() if name in PASSED_ON}
 
 
 def inside(lab: Lab, host: str, *command: str) -> list[str]:

@@ -41,7 +41,6 @@ MAX_PAYLOAD = 1 << 36
 MAX_OBJECT_PAYLOAD = (1 << 31) - 1
 # Keys a direction of a link remembers; then both ends forget them all and begin again.
 MAX_KEYS = 1 << 16
-CHUNK = 1 << 20
 # Payloads that are read together with their headers and copied out; longer ones are read to where they stay.
 BUFFER = 1 << 16
 # Rendezvous keys outside loops end like this; those of iterations are used once and not worth remembering.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import struct
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,6 @@ from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.memory.shared_memory import Place
 from dtfctl.runtime.rendezvous.frames import (
     BUFFER,
-    CHUNK,
     HEADER_SIZE,
     MAX_KEY,
     MAX_KEYS,
@@ -29,6 +29,7 @@ from dtfctl.runtime.rendezvous.frames import (
     Message,
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import Outbox
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, LONG, SHORT, Lanes
 from dtfctl.runtime.rendezvous.transports.meter import Meter
 from tests.support.examples import examples
 
@@ -193,30 +194,35 @@ def test_keys_too_long_are_refused_by_the_sender() -> None:
         encode(tensor(np.float32(1), "k" * (MAX_KEY + 1)))
 
 
+def outbox() -> Outbox:
+    return Outbox(Lanes(FrameWriter(1, 2), FrameWriter(1, 2)), Meter())
+
+
 def test_what_is_ready_together_goes_together_and_chunks_are_bounded() -> None:
-    outbox, writer = Outbox(), FrameWriter(1, 2)
+    box = outbox()
     big = np.random.default_rng(0).integers(0, 255, 3 * CHUNK + 12345).astype(np.uint8)
-    out: list[bytes | memoryview] = []
-    for value in (np.float32(1), np.float32(2), big, np.float32(3)):
-        writer.write(tensor(value), out)
-    for buffer in out:
-        outbox.put(buffer)
-    outbox.end()
-    chunks = list(outbox.chunks(Meter()))
-    assert len(chunks) == 4
-    assert max(map(len, chunks)) <= CHUNK
-    frames = decode(b"".join(chunks))
-    assert [np.size(f.value) for f in frames] == [1, 1, big.size, 1]
-    assert (frames[2].value == big).all()
+    with pytest.raises(InvalidArgumentError, match="too long"):
+        box.put([tensor(np.float32(1)), tensor(np.float32(1), "k" * (MAX_KEY + 1)), tensor(np.float32(2)), tensor(big)])
+    made = box.chunks()
+    chunks = [next(made) for _ in range(5)]
+    assert [chunk[0] for chunk in chunks] == [SHORT] + [LONG] * 4
+    assert max(map(len, chunks)) <= CHUNK + BUFFER
+    short = decode(chunks[0][1:])
+    assert [f.value for f in short] == [1, 2]
+    long = decode(b"".join(chunk[1:] for chunk in chunks[1:]))
+    assert [np.size(f.value) for f in long] == [big.size]
+    assert (long[0].value == big).all()
 
 
-def test_the_outbox_waits_for_more() -> None:
-    outbox = Outbox()
-    got: list[bytes] = []
-    thread = threading.Thread(target=lambda: got.extend(outbox.chunks(Meter())))
+def test_the_outbox_waits_for_more_and_ends() -> None:
+    box = outbox()
+    got: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    thread = threading.Thread(target=lambda: [got.put(chunk) for chunk in box.chunks()])
     thread.start()
-    outbox.put(b"one")
-    outbox.put(b"two")
-    outbox.end()
+    box.put([tensor(np.float32(1))])
+    first = got.get(timeout=60.0)
+    box.put([tensor(np.float32(2))])
+    assert [f.value for f in decode(first[1:] + got.get(timeout=60.0)[1:])] == [1, 2]
+    box.end()
     thread.join(60.0)
-    assert b"".join(got) == b"onetwo"
+    assert not thread.is_alive()

@@ -7,9 +7,12 @@ import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from dtfctl.runtime.rendezvous.frames import FrameWriter, Kind, Message
 from dtfctl.runtime.rendezvous.transports.grpc_stream import Outbox
+from dtfctl.runtime.rendezvous.transports.lanes import Lanes
 from dtfctl.runtime.rendezvous.transports.meter import Meter, kernels_rate
 
 MB = 1 << 20
@@ -90,14 +93,15 @@ def test_a_socket_that_is_no_tcp_connection_says_nothing() -> None:
 def test_a_stream_of_grpc_is_timed_once_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("dtfctl.runtime.rendezvous.transports.grpc_stream.time", SimpleNamespace(monotonic=lambda: now))
-    meter, outbox = Meter(), Outbox()
-    outbox.put(bytes(20 * MB))
-    outbox.put(bytes(4 * MB))
-    chunks = outbox.chunks(meter)
-    for n in range(24):
-        assert len(next(chunks)) == MB
-        # The first ones go where there is room; the network takes 10 a second.
-        now += 0.1 if n > 3 else 0.0
+    meter = Meter()
+    outbox = Outbox(Lanes(FrameWriter(1, 2), FrameWriter(1, 2)), meter)
+    outbox.put([Message(Kind.TENSOR, 1, "k;0:0", np.zeros(size, np.uint8)) for size in (20 * MB, 4 * MB)])
+    chunks = outbox.chunks()
+    sent = 0
+    while sent < 24 * MB:
+        sent += len(next(chunks))
+        # The first ones go where there is room; the network takes 10 MB a second.
+        now += 0.05 if sent > 4 * MB else 0.0
     outbox.end()
     assert list(chunks) == []
     assert meter.samples >= 1
@@ -105,9 +109,10 @@ def test_a_stream_of_grpc_is_timed_once_it_is_full(monkeypatch: pytest.MonkeyPat
 
 
 def test_small_frames_over_grpc_say_nothing() -> None:
-    meter, outbox = Meter(), Outbox()
-    chunks = outbox.chunks(meter)
+    meter = Meter()
+    outbox = Outbox(Lanes(FrameWriter(1, 2), FrameWriter(1, 2)), meter)
+    chunks = outbox.chunks()
     for _ in range(100):
-        outbox.put(bytes(1000))
+        outbox.put([Message(Kind.TENSOR, 1, "k;0:0", np.zeros(1000, np.uint8))])
         assert next(chunks)
     assert (meter.samples, meter.bytes_s) == (0, 0.0)

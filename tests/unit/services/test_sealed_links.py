@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +18,11 @@ import pytest
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.net.records import HEADER, HEADER_SIZE, LONG, OVERHEAD, SHORT
 from dtfctl.runtime.framework.errors import OpError, UnauthenticatedError, UnavailableError
-from dtfctl.runtime.rendezvous.frames import BUFFER, Frame, Kind, Message
+from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, Offer, TaskTls, connect_tcp
 from dtfctl.runtime.rendezvous.transports.joined_link import link_over
-from dtfctl.runtime.rendezvous.transports.sealed import CHUNK, UNSENT, SealedLink
+from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
 from tests.unit.services import link_owner
 from tests.unit.services.link_owner import BOUND_S
 
@@ -261,57 +259,6 @@ def test_ends_that_do_not_agree_on_who_they_are_have_no_keys(world: World) -> No
 # What waits for what --------------------------------------------------------------------------------------------------
 
 
-def test_short_frames_overtake_long_ones_and_a_key_keeps_its_order(world: World) -> None:
-    a, _, _, at_b = world.pair()
-    at_b.gate.clear()
-    a.send((tensor(np.float32(0), "first;0:0"),))  # nothing more is read before the gate opens
-    long = np.arange(20_000_000, dtype=np.int32)
-    a.send((tensor(long, "long;0:0"), tensor(np.float32(1), "long;0:0")))
-    a.send((tensor(np.float32(2), "short;0:0"), Message(Kind.CANCEL, 9)))
-    at_b.gate.set()
-    at_b.wait(lambda: len(at_b.frames) == 5)
-    assert [f.key or f.kind.name for f in at_b.frames] == ["first;0:0", "short;0:0", "CANCEL", "long;0:0", "long;0:0"]
-    assert np.array_equal(at_b.frames[3].value, long)
-    assert at_b.frames[4].value == 1
-
-
-def test_the_kernel_holds_little_that_a_short_frame_cannot_overtake(world: World) -> None:
-    a, _, _, at_b = world.pair()
-    at_b.gate.clear()
-    a.send((tensor(np.float32(0), "first;0:0"),))
-    a.send((tensor(np.zeros(20_000_000, np.int32), "long;0:0"),))
-    outq_not_sent = 0x894B  # SIOCOUTQNSD
-    held = -1
-    while (now := int.from_bytes(fcntl.ioctl(a.fileno(), outq_not_sent, bytes(4)), "little")) != held or not now:
-        held = now
-        time.sleep(0.2)
-    assert held <= UNSENT + CHUNK + BUFFER, held
-    at_b.gate.set()
-    at_b.wait(lambda: len(at_b.frames) == 2)
-
-
-def test_a_peer_that_does_not_read_delays_no_other(world: World) -> None:
-    """As many of them as there are threads that encrypt, and more."""
-    long = np.zeros(10_000_000, np.int32)
-    stuck = []
-    for _ in range(6):
-        mine = world.connect()
-        link = link_over(mine, B, 11, 22, Owner())
-        link.start()
-        world.stack.callback(link.close)
-        stuck.append(link)
-    with world.came:
-        assert world.came.wait_for(lambda: len(world.joined) == 6, BOUND_S)
-    for theirs in world.joined:
-        world.stack.callback(theirs.drop)
-    for link in stuck:
-        link.send((tensor(long),))
-    a, _, _, at_b = world.pair()
-    a.send((tensor(long + 1),))
-    at_b.wait(lambda: at_b.frames)
-    assert (at_b.frames[0].value == 1).all()
-
-
 def test_a_fork_cannot_send_and_does_not_disturb_its_parent(world: World) -> None:
     a, _, at_a, at_b = world.pair()
     a.send((tensor(np.float32(1)),))
@@ -339,14 +286,14 @@ def test_a_fork_cannot_send_and_does_not_disturb_its_parent(world: World) -> Non
 
 def test_a_link_that_ends_while_it_is_written_to_is_an_error_of_the_link_alone(world: World) -> None:
     a, _, at_a, _ = world.pair()
-    write = a._write_sealed
+    write = a._write_out
 
     def end_meanwhile() -> bool:
         is_written = write()
         a.fail(UnavailableError("the peer has closed the connection"))
         return is_written
 
-    a._write_sealed = end_meanwhile  # type: ignore[method-assign]
+    a._write_out = end_meanwhile  # type: ignore[method-assign]
     a.send((tensor(np.ones(100_000, np.float32)),))  # a short one is written with the link's lock held
     assert at_a.error() == "the peer has closed the connection"
     with pytest.raises(OpError, match="has closed"):

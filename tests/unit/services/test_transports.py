@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import socket
@@ -25,12 +26,15 @@ from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.memory.borrowed import Mapping
 from dtfctl.runtime.memory.region import Blocks
 from dtfctl.runtime.memory.shared_memory import Arena, common_arena
-from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
+from dtfctl.runtime.rendezvous.frames import BUFFER, Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports import handshake
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix
 from dtfctl.runtime.rendezvous.transports.joined_link import link_over
+from dtfctl.runtime.rendezvous.transports.lane_link import UNSENT
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK
+from dtfctl.runtime.rendezvous.transports.plain import PlainLink
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
@@ -42,10 +46,15 @@ LIVES = {A: 11, B: 22}
 
 
 class Pair:
-    """Two ends of a link in this process; of the same two tasks as another one's, if that is given."""
+    """Two ends of a link in this process; of the same two tasks as another one's, if that is given.
 
-    def __init__(self, kind: str, folder: Path, before: Pair | None = None) -> None:
+    Args:
+        reads: whether B takes what comes; over gRPC it always does.
+    """
+
+    def __init__(self, kind: str, folder: Path, before: Pair | None = None, reads: bool = True) -> None:
         self.kind = kind
+        self._reads = reads
         self.at_a, self.at_b = (Owner(), Owner()) if before is None else (before.at_a, before.at_b)
         self._stack = contextlib.ExitStack()
         self.a: Any
@@ -96,7 +105,8 @@ class Pair:
         self.a = link_over(mine, B, LIVES[A], LIVES[B], self.at_a)
         self.b = link_over(joined[0], A, LIVES[B], LIVES[A], self.at_b)
         self.a.start()
-        self.b.start()
+        if self._reads:
+            self.b.start()
 
     def close(self) -> None:
         self.a.close()
@@ -217,6 +227,71 @@ def test_sending_never_waits_and_arrays_are_kept_until_they_are_out(pair: Pair) 
     assert all((f.value == i).all() for i, f in enumerate(frames[1:]))
 
 
+@pytest.fixture(params=["grpc", "tcp", "tls"])
+def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+    """A link of tasks that may be on two hosts."""
+    made = Pair(request.param, tmp_path)
+    yield made
+    made.close()
+
+
+def held_up(pair: Pair) -> threading.Event:
+    """Have B read nothing more from now on; what lets it go on."""
+    gate = threading.Event()
+    received = pair.at_b.received
+
+    def wait(link: Link, frame: Frame) -> None:
+        gate.wait(BOUND_S)
+        received(link, frame)
+
+    pair.at_b.received = wait  # type: ignore[method-assign]
+    pair.a.send((tensor(np.float32(0), "first;0:0"),))
+    return gate
+
+
+def test_short_frames_overtake_long_ones_and_a_key_keeps_its_order(far: Pair) -> None:
+    gate = held_up(far)
+    long = np.arange(20_000_000, dtype=np.int32)
+    far.a.send((tensor(long, "long;0:0"), tensor(np.float32(1), "long;0:0")))
+    far.a.send((tensor(np.float32(2), "short;0:0"), Message(Kind.CANCEL, 9)))
+    gate.set()
+    frames = far.at_b.take(5)
+    assert [f.key or f.kind.name for f in frames] == ["first;0:0", "short;0:0", "CANCEL", "long;0:0", "long;0:0"]
+    assert np.array_equal(frames[3].value, long)
+    assert frames[4].value == 1
+
+
+@pytest.mark.parametrize("kind", ["tcp", "tls"])
+def test_the_kernel_holds_little_that_a_short_frame_cannot_overtake(kind: str, tmp_path: Path) -> None:
+    pair = Pair(kind, tmp_path)
+    gate = held_up(pair)
+    pair.a.send((tensor(np.zeros(20_000_000, np.int32), "long;0:0"),))
+    outq_not_sent = 0x894B  # SIOCOUTQNSD
+    held = -1
+    while (now := int.from_bytes(fcntl.ioctl(pair.a.fileno(), outq_not_sent, bytes(4)), "little")) != held or not now:
+        held = now
+        time.sleep(0.2)
+    gate.set()
+    pair.at_b.take(2)
+    pair.close()
+    assert held <= UNSENT + CHUNK + BUFFER, held
+
+
+def test_a_peer_that_does_not_read_delays_no_other(far: Pair, tmp_path: Path) -> None:
+    """As many of them as there are threads that send, and more."""
+    long = np.zeros(10_000_000, np.int32)
+    stuck = [Pair(far.kind, tmp_path, reads=False) for _ in range(6)]
+    gates = [held_up(pair) for pair in stuck]
+    for pair in stuck:
+        pair.a.send((tensor(long),))
+    far.a.send((tensor(long + 1),))
+    assert (far.at_b.take(1)[0].value == 1).all()
+    assert not any(pair.at_b.frames for pair in stuck)
+    for gate, pair in zip(gates, stuck, strict=True):
+        gate.set()
+        pair.close()
+
+
 def test_the_end_of_a_peer_is_noticed_at_once(pair: Pair) -> None:
     pair.b.close()
     pair.at_a.wait(lambda: pair.at_a.errors)
@@ -239,22 +314,60 @@ def test_a_former_life_is_not_listened_to(pair: Pair) -> None:
 
 def test_a_frame_cut_off_by_the_end_of_the_peer_is_dropped(tmp_path: Path) -> None:
     made = Pair("tcp", tmp_path)
-    out: list[Any] = []
-    made.a._writer.write(tensor(np.zeros(100_000)), out)
+    data = passing([tensor(np.zeros(100_000))])
     made.a._sock.setblocking(True)
-    made.a._sock.sendall(b"".join(out)[:-1])
+    made.a._sock.sendall(data[:-1])
     made.a.close()
     made.at_b.wait(lambda: made.at_b.errors)
     assert made.at_b.frames == []
     made.close()
 
 
-@settings(max_examples=examples(40), deadline=None)
-@given(st.binary(min_size=1, max_size=400))
-def test_garbage_on_a_socket_ends_that_link_only(data: bytes) -> None:
+def passing(messages: list[Message]) -> bytes:
+    """What a link without encryption writes for messages to a peer that keeps up."""
+    mine, theirs = socket.socketpair()
+    link = PlainLink(mine, B, LIVES[A], LIVES[B], Owner())
+    link.start()
+    parts: list[bytes] = []
+    reader = threading.Thread(target=lambda: parts.extend(iter(lambda: theirs.recv(1 << 20), b"")))
+    reader.start()
+    for message in messages:
+        link.send((message,))
+    while link._lanes.long or link._lanes.short or link._unsent:
+        time.sleep(0.001)
+    link.close()
+    reader.join(BOUND_S)
+    theirs.close()
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 1000, 65_545, 524_288])
+def test_frames_of_two_lanes_may_be_cut_anywhere(size: int) -> None:
+    """A socket gives as much at a time as it likes; here `size` bytes."""
+    long = np.arange(400_000 if size > 100 else 20_000, dtype=np.int32)
+    sent = [(long, "long;0:0"), (1, "long;0:0"), (2, "short;0:0"), (long + 1, "other;0:0"), (long[:9000], "x;0:0")]
+    data = passing([tensor(np.asarray(value), key) for value, key in sent])
     mine, theirs = socket.socketpair()
     owner = Owner()
-    link = SocketLink(theirs, A, LIVES[B], LIVES[A], owner)
+    link = PlainLink(theirs, A, LIVES[B], LIVES[A], owner)
+    at = 0
+    while at < len(data):
+        at += mine.send(data[at : at + size], socket.MSG_DONTWAIT)
+        link.readable()
+    assert not owner.errors
+    found = {(f.key, np.asarray(f.value).tobytes()) for f in owner.frames}
+    assert found == {(key, np.asarray(value).tobytes()) for value, key in sent}
+    assert [np.ndim(f.value) for f in owner.frames if f.key == "long;0:0"] == [1, 0]
+    link.close()
+    mine.close()
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.binary(min_size=1, max_size=400), st.sampled_from([SocketLink, PlainLink]))
+def test_garbage_on_a_socket_ends_that_link_only(data: bytes, over: type[SocketLink]) -> None:
+    mine, theirs = socket.socketpair()
+    owner = Owner()
+    link = over(theirs, A, LIVES[B], LIVES[A], owner)
     link.start()
     mine.sendall(data)
     mine.close()

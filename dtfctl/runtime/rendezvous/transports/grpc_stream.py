@@ -1,11 +1,11 @@
-"""Frames over a bidirectional gRPC stream, in chunks of at most 1 MiB: for where nothing but the task's port is open.
+"""Frames of two lanes over a bidirectional gRPC stream: for where nothing but the task's port is open.
 
-What is queued while a chunk is being written goes out together in the next one.
+Each message has bytes of one lane, behind its number. What is queued while one is being written goes out together in
+the next one.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,78 +21,82 @@ from dtfctl.runtime.framework.errors import (
     UnavailableError,
     error_from_code,
 )
-from dtfctl.runtime.rendezvous.frames import CHUNK, FrameReader, FrameWriter, Message
+from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Message
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, LONG, SHORT, LaneReaders, Lanes
 from dtfctl.runtime.rendezvous.transports.meter import SOCKET_BUFFER, Meter
 
 METHOD = "/dtf.WorkerService/Stream"
 FROM_TASK, FROM_LIFE, TO_LIFE = "dtf-task", "dtf-incarnation", "dtf-to-incarnation"
+_SHORT, _LONG = bytes([SHORT]), bytes([LONG])
 
 
 class Outbox:
-    """Buffers on their way out: threads put them in, one generator takes chunks out."""
+    """Frames on their way out: threads put them in, one generator takes chunks out.
 
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[bytes | memoryview | None] = queue.SimpleQueue()
+    Args:
+        lanes: where they wait.
+        meter: of what is yielded. gRPC asks for the next chunk once the one before is on its way.
+    """
 
-    def put(self, buffer: bytes | memoryview) -> None:
-        self._queue.put(buffer)
+    def __init__(self, lanes: Lanes, meter: Meter) -> None:
+        self._lanes = lanes
+        self._meter = meter
+        self._news = threading.Condition()
+        self._is_ended = False
+
+    def put(self, messages: Sequence[Message]) -> None:
+        """Queue frames.
+
+        Raises:
+            InvalidArgumentError: one of them cannot be sent; all others were queued.
+        """
+        refused: OpError | None = None
+        with self._news:
+            for message in messages:
+                try:
+                    self._lanes.put(message)
+                except OpError as e:
+                    refused = refused or e
+            self._news.notify()
+        if refused is not None:
+            raise refused
 
     def end(self) -> None:
-        """Let `chunks` stop once everything before is out."""
-        self._queue.put(None)
+        """Let `chunks` stop; what has not gone does not go any more."""
+        with self._news:
+            self._is_ended = True
+            self._lanes.clear()
+            self._news.notify()
 
-    def chunks(self, meter: Meter) -> Iterator[bytes]:
-        """Yield everything put in, in order; small buffers together, big ones cut.
-
-        Args:
-            meter: of what is yielded. gRPC asks for the next chunk once the one before is on its way.
-        """
-        batch: list[bytes | memoryview] = []
-        size = 0
+    def chunks(self) -> Iterator[bytes]:
+        """Yield what was put in, bytes of one lane at a time, with the lane's number before them."""
+        lanes, meter = self._lanes, self._meter
         while True:
-            try:
-                item = self._queue.get_nowait() if batch else self._next(meter)
-            except queue.Empty:
-                yield b"".join(batch)
-                meter.wrote(size)
-                batch, size = [], 0
-                continue
-            if item is None:
-                if batch:
-                    yield b"".join(batch)
-                return
-            at = 0
-            while len(item) - at > CHUNK - size:
-                cut = max(CHUNK - size, 0)
-                batch.append(item[at : at + cut])
-                yield b"".join(batch)
-                _passed(meter)
-                at += cut
-                batch, size = [], 0
-            if at < len(item):
-                batch.append(item[at:])
-                size += len(item) - at
-            if size >= CHUNK:
-                yield b"".join(batch)
-                _passed(meter)
-                batch, size = [], 0
-
-    def _next(self, meter: Meter) -> bytes | memoryview | None:
-        """Wait for the next buffer; what was measured ends where there is none yet."""
-        try:
-            return self._queue.get_nowait()
-        except queue.Empty:
-            if meter.sent:
-                meter.ended(time.monotonic(), None)
-            return self._queue.get()
-
-
-def _passed(meter: Meter) -> None:
-    """Note a whole chunk, of which more follow. Only when the kernel's buffers are full chunks wait for the network."""
-    meter.wrote(CHUNK)
-    if meter.sent >= SOCKET_BUFFER:
-        meter.full(time.monotonic())
+            with self._news:
+                while not (lanes.short or lanes.long):
+                    if self._is_ended:
+                        return
+                    if meter.sent:
+                        meter.ended(time.monotonic(), None)
+                    self._news.wait()
+                if lanes.short:
+                    lane, parts = _SHORT, [lanes.next_short(CHUNK)]
+                else:
+                    lane, parts = _LONG, [lanes.next_long()]
+                    size = len(parts[0])
+                    while lanes.long and size < CHUNK:
+                        parts.append(lanes.next_long())
+                        size += len(parts[-1])
+                is_last = not (lanes.short or lanes.long)
+            chunk = b"".join((lane, *parts))
+            # Who asks later whether a tensor is still held must not find it here.
+            parts.clear()
+            yield chunk
+            meter.wrote(len(chunk))
+            # Only when the kernel's buffers are full chunks wait for the network.
+            if not is_last and meter.sent >= SOCKET_BUFFER:
+                meter.full(time.monotonic())
 
 
 class Endpoint:
@@ -107,32 +111,26 @@ class Endpoint:
         self.peer_life = peer_life
         self._meter = Meter()
         self.meter: Meter | None = self._meter
-        self.outbox = Outbox()
         self._owner = owner
         self._writer = FrameWriter(local_life, peer_life)
-        self._reader = FrameReader(peer_life, local_life, lambda frame: owner.received(self, frame))
+        self._outbox = Outbox(Lanes(self._writer, FrameWriter(local_life, peer_life)), self._meter)
+        reader = FrameReader(peer_life, local_life, self._received)
+        self._readers = LaneReaders(reader, peer_life, local_life, self._received)
         self._error: OpError | None = None
         self._lock = threading.Lock()
 
+    def _received(self, frame: Frame) -> None:
+        self._owner.received(self, frame)
+
     def send(self, messages: Sequence[Message]) -> None:
-        refused: OpError | None = None
-        out: list[bytes | memoryview] = []
         with self._lock:
             if self._error is not None:
                 raise error_from_code(self._error.error_code, self._error.message)
-            for message in messages:
-                try:
-                    self._writer.write(message, out)
-                except OpError as e:
-                    refused = refused or e
-            for buffer in out:
-                self.outbox.put(buffer)
-        if refused is not None:
-            raise refused
+            self._outbox.put(messages)
 
     def chunks(self) -> Iterator[bytes]:
         """Yield what goes out."""
-        return self.outbox.chunks(self._meter)
+        return self._outbox.chunks()
 
     def fail(self, error: OpError) -> bool:
         """Refuse further sends. Returns whether this was the first failure."""
@@ -140,7 +138,7 @@ class Endpoint:
             if self._error is not None:
                 return False
             self._error = error
-        self.outbox.end()
+        self._outbox.end()
         return True
 
     def close(self) -> None:
@@ -157,7 +155,8 @@ class Endpoint:
             grpc.RpcError: the connection broke.
         """
         for chunk in chunks:
-            self._reader.feed(chunk)
+            if chunk:
+                self._readers.of(chunk[0]).feed(memoryview(chunk)[1:])
 
 
 class ClientLink(Endpoint):
@@ -244,4 +243,4 @@ class ServerLink(Endpoint):
 
     def _ended(self) -> None:
         # The reader, which fails at the same moment, does the rest.
-        self.outbox.end()
+        self._outbox.end()

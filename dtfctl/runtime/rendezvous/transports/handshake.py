@@ -44,7 +44,7 @@ TICKET_S = 30.0
 MAX_TICKETS = 4096
 _HELLO = struct.Struct("<8s16s32sQ")
 _REPLY = struct.Struct("<32s32sQ")
-_MAGIC = b"dtflink3"
+_MAGIC = b"dtflink4"
 # The role of a certificate is the first part of its common name.
 ROLE = "task"
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.handshake import Joined
+from dtfctl.runtime.rendezvous.transports.plain import PlainLink
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 
 
@@ -18,6 +21,8 @@ def link_over(joined: Joined, peer_task: str, local_life: int, peer_life: int, o
         from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
 
         return SealedLink(joined.sock, joined.records, peer_task, local_life, peer_life, owner, joined.name)
+    if joined.sock.family != socket.AF_UNIX:
+        return PlainLink(joined.sock, peer_task, local_life, peer_life, owner, joined.name)
     return SocketLink(
         joined.sock, peer_task, local_life, peer_life, owner, joined.arena, joined.peer_arena, name=joined.name
     )
