@@ -332,7 +332,8 @@ def _tensorflow(hosts: Hosts, python: str) -> HostServers:
     return HostServers(tasks, targets)
 
 
-def gloo(side: HostSide, python: str) -> Child:
+@contextmanager
+def gloo(side: HostSide, python: str) -> Iterator[Child]:
     """Two ranks of torch's gloo, one on the host of each worker; the first, which answers.
 
     Raises:
@@ -340,15 +341,13 @@ def gloo(side: HostSide, python: str) -> Child:
     """
     command = (python, "-m", "benchmarks.peer_programs.exchange", "gloo", side.hosts.addresses[1], str(PORT + 1))
     place = ("env", f"GLOO_SOCKET_IFNAME={side.hosts.interface}") if side.hosts.interface else ()
-    first = side.on_worker(0, *place, *command, "0", what="gloo's first rank")
-    try:
-        # It ends with the first one.
-        side.on_worker(1, *place, *command, "1", what="gloo's second rank")
+    with ExitStack() as stack:
+        first, second = (side.on_worker(n, *place, *command, str(n), what=f"gloo's rank {n}") for n in (0, 1))
+        # The second ends with the first; over SSH a moment later.
+        stack.callback(second.stop, 5.0)
+        stack.callback(first.stop)
         first.read()
-    except BaseException:
-        first.stop()
-        raise
-    return first
+        yield first
 
 
 def link_limits(hosts: Hosts, base: Limits) -> Limits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 from benchmarks.bench import Bench, Case, CustomCase
@@ -122,8 +123,9 @@ def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
     what = f"2 workers sum gradients of {size_text(size)}: ps step against all-reduce"
     rows = [Row(f"hosts-gloo-{size_text(size).replace(' ', '')}", what, side.name, "gloo") for _, side in kinds]
     runners: list[Runner] = []
+    stack = ExitStack()
     try:
-        peer = gloo(kinds[0][1], bench.peer("torch"))
+        peer = stack.enter_context(gloo(kinds[0][1], bench.peer("torch")))
     except (Missing, ChildError) as e:
         for row in rows:
             row.note = str(e)
@@ -144,7 +146,7 @@ def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
             row.ours, row.peer = timing(runner.times, runner.steps), timing(theirs)
             yield judge(row, 2 * size)
     finally:
-        peer.stop()
+        stack.close()
         for runner in runners:
             runner.end()
 

@@ -20,7 +20,6 @@ from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory import kept_memory
 from dtfctl.runtime.memory.kept_memory import Kept
 from dtfctl.runtime.memory.region import Memory, Region, address
-from dtfctl.runtime.rendezvous.frames import Kind, Message
 from tests.unit.services.test_transports import Pair, tensor
 
 MB = 1 << 20
@@ -35,8 +34,8 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 
 def received(pair: Pair, value: Any) -> Any:
-    pair.a.send((tensor(value), Message(Kind.DONE, 0)))
-    # Once the second is there, who read the first has let go of it.
+    pair.a.send((tensor(value), tensor(np.float32(0))))
+    # Of one key they keep their order; once the second is there, who read the first has let go of it.
     frame = pair.at_b.take(2)[0]
     return frame.value
 
