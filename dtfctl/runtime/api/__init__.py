@@ -82,6 +82,7 @@ from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.interactive import InteractiveSession
 from dtfctl.runtime.client.script_ops import numpy_function, py_func, py_function
 from dtfctl.runtime.client.session import Session
+from dtfctl.runtime.compiler.fused_ops import register_fused
 from dtfctl.runtime.eager.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from dtfctl.runtime.eager.enable import (
     enable_eager_execution,

@@ -11,6 +11,7 @@ from dtfctl.runtime.compiler.passes.branches import choose_branches
 from dtfctl.runtime.compiler.passes.common import merge_common
 from dtfctl.runtime.compiler.passes.dependencies import drop_idle
 from dtfctl.runtime.compiler.passes.fold import DEFAULT_LIMIT, fold_constants
+from dtfctl.runtime.compiler.passes.fuse import fuse_patterns
 from dtfctl.runtime.compiler.passes.loops import drop_dead_variables
 from dtfctl.runtime.compiler.passes.mixed_precision import lower_precision
 from dtfctl.runtime.compiler.passes.rewrite import drop_unused
@@ -43,6 +44,7 @@ class Rewrites:
         dependencies: do not compute what is only waited for.
         remapping: let workers plan for the shapes they see, with fused kernels and buffers kept between steps. That
             changes no graph, so only its own switch turns it off.
+        fuse: put users' fused ops (`fused_ops.py`) in the place of what they compute.
         precision: compute float32 in these types on these types of device, where little is lost by it.
     """
 
@@ -52,6 +54,7 @@ class Rewrites:
     branches: bool = True
     dependencies: bool = True
     remapping: bool = True
+    fuse: bool = True
     fold_limit: int = DEFAULT_LIMIT
     precision: tuple[tuple[DType, str], ...] = ()
 
@@ -64,7 +67,7 @@ class Rewrites:
         limit = optimizer.max_folded_constant_in_bytes or DEFAULT_LIMIT
         remapping = rewriter.remapping != _OFF
         if rewriter.disable_meta_optimizer:
-            return cls(False, False, False, False, False, remapping, limit)
+            return cls(False, False, False, False, False, remapping, False, limit)
         every = optimizer.opt_level != _L0
         return cls(
             fold=(every or optimizer.do_constant_folding) and rewriter.constant_folding != _OFF,
@@ -74,6 +77,7 @@ class Rewrites:
             branches=every and rewriter.loop_optimization != _OFF,
             dependencies=every and rewriter.dependency_optimization != _OFF,
             remapping=remapping,
+            fuse=every and remapping,
             fold_limit=limit,
             precision=tuple(
                 kind for switch, kind in _PRECISION.items() if getattr(rewriter, switch) == config_pb2.RewriterConfig.ON
@@ -124,6 +128,9 @@ def optimize(
             changed = fold_constants(graph, rewrites.fold_limit) or changed
     if rewrites.precision:
         seen("lower precision", graph)
+    if rewrites.fuse:
+        changed = fuse_patterns(graph, protected) or changed
+    seen("fuse", graph)
     if changed:
         drop_unused(graph, roots)
     seen("drop unused", graph)

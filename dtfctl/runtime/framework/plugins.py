@@ -17,16 +17,16 @@ MODULES_VARIABLE = "DTF_OPS"
 
 log = logging.getLogger("dtfctl.ops")
 _lock = threading.RLock()
-_done = False
+_done: set[str] = set()
 
 
 def load_plugins() -> None:
     """Import every plugin, the first time this is called. One that cannot be imported is logged and left out."""
-    global _done
     with _lock:
-        if _done:
+        load_named_modules()
+        if ENTRY_POINT_GROUP in _done:
             return
-        _done = True
+        _done.add(ENTRY_POINT_GROUP)
         # Imported here: it takes 10 ms, and most processes never meet an op they do not know.
         from importlib.metadata import entry_points
 
@@ -35,6 +35,14 @@ def load_plugins() -> None:
                 point.load()
             except Exception:
                 log.exception("The ops of entry point '%s' (%s) could not be imported", point.name, point.value)
+
+
+def load_named_modules() -> None:
+    """Import the modules that DTF_OPS names, the first time this is called, in the same way."""
+    with _lock:
+        if MODULES_VARIABLE in _done:
+            return
+        _done.add(MODULES_VARIABLE)
         for module in filter(None, (m.strip() for m in os.environ.get(MODULES_VARIABLE, "").split(","))):
             try:
                 importlib.import_module(module)

@@ -73,6 +73,7 @@ WHY = {
     "choose branches": "branches of constant conditions are dropped",
     "drop loop variables": "loop variables that lead to nothing are dropped",
     "simplify": "nodes that give what they got are bypassed",
+    "fuse": "one op for what a pattern says (tf.register_fused)",
     "merge common": "equal nodes are one",
     "drop idle": "what is only waited for is not computed",
     "lower precision": "float32 is computed in fewer bits where little is lost by it",
