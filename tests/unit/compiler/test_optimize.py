@@ -258,13 +258,13 @@ def test_options_choose_rewrites() -> None:
     options = config_pb2.GraphOptions()
     assert Rewrites.from_options(options) == Rewrites()
     options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
-    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False, fuse=False)
     options.optimizer_options.do_constant_folding = True
-    assert Rewrites.from_options(options) == Rewrites(True, False, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(True, False, False, False, False, fuse=False)
     options.rewrite_options.disable_meta_optimizer = True
-    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False, fuse=False)
     options.rewrite_options.remapping = config_pb2.RewriterConfig.OFF
-    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False, False, fuse=False)
 
 
 def test_a_read_of_a_variable_is_not_moved_past_its_update() -> None:

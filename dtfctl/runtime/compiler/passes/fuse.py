@@ -117,7 +117,7 @@ class _Match:
                 return True
             for consumer, position in consumers[node]:
                 if position == CONTROL:
-                    # Who waits for the first output may as well wait for the fused op; it might wait for the others itself.
+                    # Who waits for the first output may wait for the fused op; it might itself wait for others.
                     if stands_for is not pattern.outputs[0].node:
                         return True
                 elif consumer not in inside and Edge(stands_for, consumer.inputs[position].slot) not in given:
