@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 
 from dtfctl.protocol.config_pb2 import (
@@ -45,12 +46,14 @@ from dtfctl.runtime.api import (
     python_io,
     quantization,
     queue,
+    ragged,
     random,
     raw_ops,
     saved_model,
     sets,
     signal,
     sparse,
+    special,
     spectral,
     strings,
     summary,
@@ -265,6 +268,9 @@ from dtfctl.runtime.ops.partitioned_variables import (
     min_max_variable_partitioner,
     variable_axis_size_partitioner,
 )
+from dtfctl.runtime.ops.ragged_ops.dispatch import let_functions_take_ragged
+from dtfctl.runtime.ops.ragged_ops.mapping import RaggedTensorSpec
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor
 from dtfctl.runtime.ops.rnn_cell import LSTMStateTuple
 from dtfctl.runtime.ops.sort_ops import argsort, sort
 from dtfctl.runtime.ops.sparse_ops.conversion import (
@@ -390,6 +396,8 @@ GRAPH_DEF_VERSION = version.GRAPH_DEF_VERSION
 GRAPH_DEF_VERSION_MIN_CONSUMER = version.GRAPH_DEF_VERSION_MIN_CONSUMER
 GRAPH_DEF_VERSION_MIN_PRODUCER = version.GRAPH_DEF_VERSION_MIN_PRODUCER
 
+_NAMESPACES = [m for m in vars().values() if isinstance(m, ModuleType) and m.__name__.startswith("dtfctl.runtime.api.")]
+let_functions_take_ragged(vars(), [sys.modules[__name__], *_NAMESPACES])
 for _path, _module in {**vars()}.items():
     if isinstance(_module, ModuleType) and _module.__name__.startswith("dtfctl.runtime.") and _path[0] != "_":
         missing.say_what_is_missing(_module, _path)

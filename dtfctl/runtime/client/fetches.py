@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor
+from dtfctl.runtime.ops.ragged_ops.ragged_value import RaggedTensorValue
 
 
 class SparseTensorValue(NamedTuple):
@@ -51,7 +53,28 @@ def _slices_parts(slices: Any) -> list[Any]:
     return parts if slices.dense_shape is None else [*parts, slices.dense_shape]
 
 
+def _ragged_value(parts: list[Any]) -> RaggedTensorValue:
+    value, *nested = parts
+    for splits in reversed(nested):
+        value = RaggedTensorValue(value, splits)
+    return value  # type: ignore[no-any-return]
+
+
+def _ragged_feed(key: RaggedTensor, value: Any) -> Sequence[tuple[Any, Any]]:
+    if not isinstance(value, RaggedTensorValue):
+        raise TypeError(f"A RaggedTensor is fed with a tf.ragged.RaggedTensorValue, not {value!r}")
+    if value.ragged_rank != key.ragged_rank:
+        raise ValueError(f"A value of ragged rank {value.ragged_rank} is fed for {key.ragged_rank} of {key}")
+    return list(zip(key.components(), [value.flat_values, *value.nested_row_splits], strict=True))
+
+
 _CONVERSIONS: list[Conversion] = [
+    Conversion(
+        RaggedTensor,
+        lambda t: (t.components(), _ragged_value),
+        _ragged_feed,
+        lambda t: t.components(),
+    ),
     Conversion(
         SparseTensor,
         lambda t: ([t.indices, t.values, t.dense_shape], lambda vs: SparseTensorValue(*vs)),

@@ -1,8 +1,8 @@
-"""Python values to tensors: constants, conversion functions, and the two composite tensors of TF1."""
+"""Python values to tensors: constants, conversion functions, and two composites: sparse tensors and slices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.attrs import encode_attr
+from dtfctl.runtime.framework.composite import CompositeTensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.operation import Tensor
@@ -20,7 +21,7 @@ ConversionFunction = Callable[[Any, DType | None, str | None, bool], Any]
 _CONVERSIONS: list[tuple[int, int, Any, ConversionFunction]] = []
 
 
-class IndexedSlices:
+class IndexedSlices(CompositeTensor):
     """Rows of a larger tensor: `values[i]` belongs at row `indices[i]`. What the gradient of a gather is.
 
     Attributes:
@@ -62,11 +63,19 @@ class IndexedSlices:
     def get_shape(self) -> TensorShape:
         return self.shape
 
+    def components(self) -> list[Any]:
+        parts = [self.values, self.indices]
+        return parts if self.dense_shape is None else [*parts, self.dense_shape]
+
+    def with_components(self, components: Iterator[Any]) -> IndexedSlices:
+        values, indices = next(components), next(components)
+        return IndexedSlices(values, indices, None if self.dense_shape is None else next(components))
+
     def __repr__(self) -> str:
         return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
 
 
-class SparseTensor:
+class SparseTensor(CompositeTensor):
     """A sparse tensor in coordinate form.
 
     Attributes:
@@ -112,6 +121,12 @@ class SparseTensor:
         from dtfctl.runtime.framework.operation import _session_for
 
         return _session_for(self.graph, session).run(self, feed_dict)
+
+    def components(self) -> list[Any]:
+        return [self.indices, self.values, self.dense_shape]
+
+    def with_components(self, components: Iterator[Any]) -> SparseTensor:
+        return SparseTensor(next(components), next(components), next(components))
 
     def __repr__(self) -> str:
         return f"SparseTensor(indices={self.indices}, values={self.values}, dense_shape={self.dense_shape})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor
+from dtfctl.runtime.framework.composite import CompositeTensor
 
 
 def is_nested(value: Any) -> bool:
@@ -18,7 +18,7 @@ is_sequence = is_nested
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """List the leaves, depth first; with `expand_composites` the components of sparse tensors and slices."""
+    """List the leaves, depth first; with `expand_composites` the components of composites."""
     return list(_leaves(structure, expand_composites))
 
 
@@ -29,12 +29,8 @@ def _leaves(structure: Any, expand: bool) -> Iterator[Any]:
     elif isinstance(structure, (list, tuple)):
         for item in structure:
             yield from _leaves(item, expand)
-    elif expand and isinstance(structure, SparseTensor):
-        yield from (structure.indices, structure.values, structure.dense_shape)
-    elif expand and isinstance(structure, IndexedSlices):
-        yield from (structure.values, structure.indices)
-        if structure.dense_shape is not None:
-            yield structure.dense_shape
+    elif expand and isinstance(structure, CompositeTensor):
+        yield from structure.components()
     else:
         yield structure
 
@@ -71,11 +67,8 @@ def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
     if isinstance(structure, (list, tuple)):
         items = [_pack(item, leaves, expand) for item in structure]
         return items if isinstance(structure, list) else tuple(items)
-    if expand and isinstance(structure, SparseTensor):
-        return SparseTensor(next(leaves), next(leaves), next(leaves))
-    if expand and isinstance(structure, IndexedSlices):
-        values, indices = next(leaves), next(leaves)
-        return IndexedSlices(values, indices, None if structure.dense_shape is None else next(leaves))
+    if expand and isinstance(structure, CompositeTensor):
+        return structure.with_components(leaves)
     return next(leaves)
 
 

@@ -290,7 +290,9 @@ def _internal(words: list[str]) -> list[Any] | None:
         return _messages(last)
     own: list[Any] = []
     if len(words) > 2 or last in _RENAMED:
-        renamed = _RENAMED.get(".".join(words[-2:])) or _RENAMED.get(last)
+        # The modules of a folder whose names are all in one module here.
+        below = "programs.counterparts.ragged" if words[-2:-1] == ["ragged"] else None
+        renamed = _RENAMED.get(".".join(words[-2:])) or _RENAMED.get(last) or below
         candidates = [renamed] if renamed else [f"{package}.{last}" for package in _PACKAGES]
         for candidate in candidates:
             own = _module(f"dtfctl.runtime.{candidate}") or []

@@ -1,0 +1,18 @@
+"""Values made of several tensors, which structures take apart and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+
+class CompositeTensor:
+    """A value that is several tensors of a graph: sparse, ragged, slices of a larger one."""
+
+    def components(self) -> list[Any]:
+        """List the tensors that it is made of, in the order in which `with_components` takes them."""
+        raise NotImplementedError(type(self).__name__)
+
+    def with_components(self, components: Iterator[Any]) -> Self:
+        """Make a value of the same kind of as many others as it has."""
+        raise NotImplementedError(type(self).__name__)

@@ -1,0 +1,1 @@
+"""Ragged tensors: a module a concept, from partitions of values into rows up to what functions make of them."""
