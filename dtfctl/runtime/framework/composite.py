@@ -16,3 +16,12 @@ class CompositeTensor:
     def with_components(self, components: Iterator[Any]) -> Self:
         """Make a value of the same kind of as many others as it has."""
         raise NotImplementedError(type(self).__name__)
+
+    @property
+    def differentiated(self) -> Any:
+        """The tensor that gradients with respect to this value are of."""
+        raise NotImplementedError(type(self).__name__)
+
+    def with_gradient(self, gradient: Any) -> Any:
+        """Make of the gradient with respect to `differentiated` the one that a program is given."""
+        return gradient

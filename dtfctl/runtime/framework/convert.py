@@ -63,6 +63,10 @@ class IndexedSlices(CompositeTensor):
     def get_shape(self) -> TensorShape:
         return self.shape
 
+    @property
+    def differentiated(self) -> Tensor:
+        return self.values
+
     def components(self) -> list[Any]:
         parts = [self.values, self.indices]
         return parts if self.dense_shape is None else [*parts, self.dense_shape]
@@ -121,6 +125,10 @@ class SparseTensor(CompositeTensor):
         from dtfctl.runtime.framework.operation import _session_for
 
         return _session_for(self.graph, session).run(self, feed_dict)
+
+    @property
+    def differentiated(self) -> Tensor:
+        return self.values
 
     def components(self) -> list[Any]:
         return [self.indices, self.values, self.dense_shape]

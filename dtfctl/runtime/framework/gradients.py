@@ -14,6 +14,7 @@ from typing import Any
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.composite import CompositeTensor
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -73,14 +74,14 @@ def gradients(
     graph = context.get_default_graph()
     with graph.name_scope(name):
         handles = [_tensor_of(x) for x in xs]
-        y_tensors = [y if isinstance(y, Tensor) else convert_to_tensor(y) for y in ys]
+        y_tensors = [y if isinstance(y, Tensor) else _value_of(y) for y in ys]
         stop_tensors = [_tensor_of(s) for s in stops]
         starts = _initial_gradients(y_tensors, _as_list(grad_ys) if grad_ys is not None else [None] * len(ys))
         walk = _Backward(graph, y_tensors, handles, stop_tensors, colocate_gradients_with_ops, gate_gradients)
         results = walk.run(starts)
         if unconnected_gradients == UnconnectedGradients.ZERO:
             results = [apply_op("ZerosLike", x=x) if g is None else g for g, x in zip(results, xs)]
-        return results
+        return [x.with_gradient(g) if isinstance(x, CompositeTensor) else g for g, x in zip(results, xs)]
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -89,12 +90,20 @@ def _as_list(value: Any) -> list[Any]:
 
 def _tensor_of(x: Any) -> Tensor:
     """Find the tensor that stands for x in the graph: a variable's handle or reference, or x itself."""
-    if isinstance(x, IndexedSlices):
-        return x.values
+    if isinstance(x, CompositeTensor):
+        return x.differentiated  # type: ignore[no-any-return]
     handle: Tensor | None = getattr(x, "_gradient_source", None)
     if handle is not None:
         return handle
     return x if isinstance(x, Tensor) else convert_to_tensor(x, as_ref=True)
+
+
+def _value_of(y: Any) -> Tensor:
+    return (
+        y.differentiated
+        if isinstance(y, CompositeTensor) and not isinstance(y, IndexedSlices)
+        else convert_to_tensor(y)
+    )
 
 
 def _initial_gradients(ys: list[Tensor], grads: list[Any]) -> list[Any]:

@@ -72,11 +72,12 @@ def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
     return next(leaves)
 
 
-def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
+def map_structure(function: Callable[..., Any], *structures: Any, expand_composites: bool = False) -> Any:
     """Apply `function` to the corresponding leaves, in the shape of the first structure."""
     for other in structures[1:]:
         assert_same_structure(structures[0], other)
-    return pack_sequence_as(structures[0], [function(*xs) for xs in zip(*map(flatten, structures))])
+    leaves = zip(*(flatten(s, expand_composites) for s in structures))
+    return pack_sequence_as(structures[0], [function(*xs) for xs in leaves], expand_composites)
 
 
 def assert_same_structure(a: Any, b: Any) -> None:

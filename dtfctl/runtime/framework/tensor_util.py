@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import tensor_pb2
-from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, to_array
+from dtfctl.runtime.framework.composite import CompositeTensor
+from dtfctl.runtime.framework.convert import to_array
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_repeated, encode_tensor
@@ -61,5 +62,5 @@ def make_ndarray(tensor: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:
 
 
 def is_tensor(x: Any) -> bool:
-    """Tell whether a value is a tensor of any kind: dense, sparse, slices, or a variable."""
-    return isinstance(x, (Tensor, SparseTensor, IndexedSlices)) or hasattr(x, "_as_graph_element")
+    """Tell whether a value is a tensor of any kind: dense, sparse, ragged, slices, or a variable."""
+    return isinstance(x, (Tensor, CompositeTensor)) or hasattr(x, "_as_graph_element")

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.attrs import encode_attr
+from dtfctl.runtime.framework.composite import CompositeTensor
 from dtfctl.runtime.framework.constant_value import constant_value
-from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -80,7 +81,7 @@ def _trace(name: str, function: Callable[[], Any], strict: bool) -> tuple[FuncGr
 
 def _as_value(item: Any) -> Any:
     """Turn what a branch returns into tensors; an operation becomes a bool that is there once it has run."""
-    if item is None or isinstance(item, (SparseTensor, IndexedSlices)):
+    if item is None or isinstance(item, CompositeTensor):
         return item
     if isinstance(item, Operation):
         with context.get_default_graph().control_dependencies([item]):

@@ -106,6 +106,7 @@ _RENAMED = {
     "string_ops": "api.strings",
     "summary": "api.summary",
     "tensor_array_grad": "programs.counterparts.gradient_functions",
+    "tensor_getitem_override": "programs.counterparts.tensor_getitem_override",
     "tensor_util": "framework.tensor_util",
     "test": "api.test",
     "tf2": "programs.counterparts.tf2",

@@ -11,6 +11,8 @@ import numpy as np
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.nest import is_nested
 from dtfctl.runtime.framework.tensor_util import is_tensor
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import is_ragged
+from dtfctl.runtime.ops.ragged_ops.ragged_value import RaggedTensorValue
 
 
 class ArrayAssertions(unittest.TestCase):
@@ -27,6 +29,28 @@ class ArrayAssertions(unittest.TestCase):
             value = [self.evaluate(v) if is_tensor(v) else v for v in value]
         return np.asarray(value)
 
+    def _listed(self, value: Any) -> Any:
+        """Make nested lists of a value that may be ragged."""
+        if is_tensor(value):
+            value = self.evaluate(value)
+        if isinstance(value, (list, tuple)):
+            return [self._listed(v) for v in value]
+        if isinstance(value, RaggedTensorValue):
+            return [self._listed(v) for v in value.to_list()]
+        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+    def _close_lists(self, a: Any, b: Any, rtol: float, atol: float, msg: str | None, path: str) -> None:
+        if isinstance(a, list) or isinstance(b, list):
+            self.assertIsInstance(a, list, f"Mismatched nesting at {path}. {msg or ''}")
+            self.assertIsInstance(b, list, f"Mismatched nesting at {path}. {msg or ''}")
+            self.assertEqual(len(a), len(b), f"Mismatched length at {path}. {msg or ''}")
+            for i, (x, y) in enumerate(zip(a, b)):
+                self._close_lists(x, y, rtol, atol, msg, f"{path}[{i}]")
+        elif isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
+            self.assertEqual(_as_bytes(a), _as_bytes(b), f"Mismatched value at {path}. {msg or ''}")
+        else:
+            np.testing.assert_allclose(b, a, rtol, atol, err_msg=f"Mismatched value at {path}. {msg or ''}")
+
     def _close(self, a: Any, b: Any, rtol: float, atol: float, msg: str | None, path: str) -> None:
         if hasattr(a, "_asdict"):
             a = a._asdict()
@@ -36,6 +60,9 @@ class ArrayAssertions(unittest.TestCase):
             self.assertEqual(set(a), set(b), f"Mismatched keys at {path}. {msg or ''}")
             for key in a:
                 self._close(a[key], b[key], rtol, atol, msg, f"{path}[{key!r}]")
+            return
+        if is_ragged(a) or is_ragged(b):
+            self._close_lists(self._listed(a), self._listed(b), rtol, atol, msg, path)
             return
         if _is_ragged(a) or _is_ragged(b):
             self.assertEqual(len(a), len(b), f"Mismatched length at {path}. {msg or ''}")
@@ -90,6 +117,9 @@ class ArrayAssertions(unittest.TestCase):
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """Arrays of one shape with equal elements; NaN equals NaN."""
+        if is_ragged(a) or is_ragged(b):
+            self._close_lists(self._listed(a), self._listed(b), 0, 0, msg, "a")
+            return
         x, y = self._array(a), self._array(b)
         self.assertEqual(x.shape, y.shape, f"Shape mismatch: expected {x.shape}, got {y.shape}. {msg or ''}")
         np.testing.assert_array_equal(_text(y), _text(x), err_msg=msg or "")
@@ -176,6 +206,10 @@ def _is_ragged(value: Any) -> bool:
         return True
     shapes = {np.shape(v) for v in value if not is_tensor(v) and not _is_ragged(v)}
     return len(shapes) > 1 or any(_is_ragged(v) for v in value)
+
+
+def _as_bytes(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
 
 
 def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

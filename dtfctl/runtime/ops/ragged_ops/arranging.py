@@ -7,9 +7,9 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
-from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.graph_keys import control_dependencies, name_scope
 from dtfctl.runtime.framework.tensor_shape import dimension_value
-from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops import array_ops, check_ops, math_ops
 from dtfctl.runtime.ops.ragged_ops.broadcasting import broadcast_together
 from dtfctl.runtime.ops.ragged_ops.conversion import flatten_outer, positive_axis
 from dtfctl.runtime.ops.ragged_ops.gathering import gather
@@ -47,9 +47,6 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
     Raises:
         ValueError: none is named, or a dimension's size is another; InvalidArgumentError where steps find that.
     """
-    from dtfctl.runtime.framework.graph_keys import control_dependencies
-    from dtfctl.runtime.ops import check_ops
-
     with name_scope(name, "RaggedSqueeze"):
         dims = squeeze_dims if axis is None else axis
         if dims is None:
@@ -60,16 +57,16 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
         )
         x = input
         for place in places:
-            x = _squeezed(x, place, control_dependencies, check_ops)
+            x = _squeezed(x, place)
         return x
 
 
-def _squeezed(x: Any, place: int, control_dependencies: Any, check_ops: Any) -> Any:
+def _squeezed(x: Any, place: int) -> Any:
     if not isinstance(x, RaggedTensor):
         return array_ops.squeeze(x, [place])
     kind = x.row_splits.dtype.base_dtype
     if place > 1:
-        return x.with_values(_squeezed(x.values, place - 1, control_dependencies, check_ops))
+        return x.with_values(_squeezed(x.values, place - 1))
     what = x.nrows() if place == 0 else x.row_lengths()
     check = check_ops.assert_equal(what, constant(1, kind), message=f"the given axis ({place}) is not squeezable!")
     with control_dependencies([check] if getattr(check, "type", "NoOp") != "NoOp" else []):
@@ -247,9 +244,6 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
             kind = truth.row_splits.dtype.base_dtype
             if not isinstance(x, RaggedTensor):
                 x = RaggedTensor.from_tensor(x, ragged_rank=truth.ragged_rank, row_splits_dtype=kind)
-            from dtfctl.runtime.framework.graph_keys import control_dependencies
-            from dtfctl.runtime.ops import check_ops
-
             check = check_ops.assert_equal(
                 x.row_splits, truth.row_splits, message="Inputs must have identical ragged splits"
             )
@@ -313,6 +307,9 @@ def one_hot(
         if not (isinstance(axis, int) and (axis == -1 or (rank is not None and axis >= rank))):
             raise ValueError("tf.one_hot of a ragged tensor: the axis must be the last")
     return indices.with_flat_values(array_ops.one_hot(indices.flat_values, depth, on_value, off_value, -1, dtype, name))
+
+
+ragged_one_hot = one_hot
 
 
 def dropout(
@@ -395,6 +392,9 @@ def segment_ids_to_row_splits(
         return math_ops.cast(splits, out_type or dtypes.int64)
 
 
+_DEFAULT_CROSS_HASH_KEY = 0xDECAFCAFFE
+
+
 def cross(inputs: Any, name: str | None = None) -> Any:
     """Cross features: all combinations of a row's values, joined by "_X_"."""
     return _crossed(inputs, False, 0, None, name)
@@ -446,7 +446,7 @@ def _crossed(inputs: Any, hashed: bool, buckets: int, key: int | None, name: str
             input_order=order,
             hashed_output=hashed,
             num_buckets=buckets,
-            hash_key=0xDECAFCAFFE if key is None else key,
+            hash_key=_DEFAULT_CROSS_HASH_KEY if key is None else key,
             out_values_type=dtypes.int64 if hashed else dtypes.string,
             out_row_splits_type=kind,
         )
@@ -467,7 +467,8 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
         count = convert_to_tensor(num_partitions, numbers.dtype.base_dtype)
         if isinstance(numbers, RaggedTensor):
             if not isinstance(x, RaggedTensor):
-                raise ValueError("data must be ragged where partitions are")
+                kind = numbers.row_splits.dtype.base_dtype
+                x = RaggedTensor.from_tensor(x, ragged_rank=numbers.ragged_rank, row_splits_dtype=kind)
             return stack_dynamic_partitions(x.values, numbers.values, num_partitions)
         rank = numbers.shape.rank
         if rank is None:
@@ -482,5 +483,11 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
         from dtfctl.runtime.ops.sort_ops import argsort
 
         order = argsort(numbers, stable=True)
-        sorted_numbers = array_ops.gather(numbers, order)
-        return RaggedTensor.from_value_rowids(gather(x, order), sorted_numbers, nrows=count)
+        message = "partitions must be less than num_partitions"
+        checks = [
+            check_ops.assert_less(numbers, count, message=message),
+            check_ops.assert_non_negative(numbers, message="partitions must be non-negative"),
+        ]
+        with control_dependencies([c for c in checks if getattr(c, "type", "NoOp") != "NoOp"]):
+            sorted_numbers = array_ops.gather(numbers, order)
+        return RaggedTensor.from_value_rowids(gather(x, order), sorted_numbers, nrows=count, validate=False)

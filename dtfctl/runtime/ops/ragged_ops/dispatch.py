@@ -18,23 +18,24 @@ from dtfctl.runtime.ops.ragged_ops.ragged_value import RaggedTensorValue
 OF_ELEMENTS: dict[str, int] = {
     name: count
     for count, names in {
-        1: """abs acos acosh angle asin asinh atan atanh bitcast cast ceil check_numerics conj cos cosh
-        debugging.check_numerics
-        digamma erf erfc exp expm1 floor imag invert bitwise.invert is_finite is_inf is_nan lgamma log log1p log_sigmoid
-        math.bessel_i0 math.bessel_i0e math.bessel_i1 math.bessel_i1e math.erfinv math.is_finite math.is_inf
-        math.is_nan math.ndtri math.reciprocal_no_nan math.softplus math.softsign math.log_sigmoid math.sobol_sample
-        negative real reciprocal rint round rsqrt saturate_cast sigmoid sign sin sinh sqrt square stop_gradient tan tanh
-        math.ceil math.sigmoid math.special.dawsn special.dawsn special.expint special.fresnel_cos special.fresnel_sin
-        special.spence special.bessel_j0 special.bessel_j1 special.bessel_k0 special.bessel_k0e special.bessel_k1
-        special.bessel_k1e special.bessel_y0 special.bessel_y1
-        nn.elu nn.gelu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.sigmoid nn.softplus nn.softsign nn.swish nn.silu
-        nn.tanh to_float to_double to_int32 to_int64 to_bfloat16 to_complex64 to_complex128
-        decode_base64 encode_base64 decode_raw io.decode_raw decode_compressed
-        as_string strings.as_string strings.length strings.lower strings.upper strings.strip strings.to_number
+        1: """
+        abs acos acosh angle asin asinh atan atanh bitcast cast ceil check_numerics conj cos cosh
+        debugging.check_numerics digamma erf erfc exp expm1 floor imag invert bitwise.invert logical_not is_finite
+        is_inf is_nan lgamma log log1p log_sigmoid math.bessel_i0 math.bessel_i0e math.bessel_i1 math.bessel_i1e
+        math.erfinv math.is_finite math.is_inf math.is_nan math.ndtri math.reciprocal_no_nan math.softplus
+        math.softsign math.log_sigmoid math.sobol_sample negative real reciprocal rint round rsqrt saturate_cast
+        sigmoid sign sin sinh sqrt square stop_gradient tan tanh math.ceil math.sigmoid math.special.dawsn
+        special.dawsn special.expint special.fresnel_cos special.fresnel_sin special.spence special.bessel_j0
+        special.bessel_j1 special.bessel_k0 special.bessel_k0e special.bessel_k1 special.bessel_k1e
+        special.bessel_y0 special.bessel_y1 nn.elu nn.gelu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.sigmoid
+        nn.softplus nn.softsign nn.swish nn.silu nn.tanh to_float to_double to_int32 to_int64 to_bfloat16
+        to_complex64 to_complex128 decode_base64 encode_base64 decode_raw io.decode_raw decode_compressed as_string
+        strings.as_string strings.length strings.lower strings.upper strings.strip strings.to_number
         string_to_number string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_strip
         strings.to_hash_bucket strings.to_hash_bucket_fast strings.to_hash_bucket_strong substr strings.substr
-        regex_replace strings.regex_replace strings.regex_full_match strings.unicode_script strings.unicode_transcode
-        io.decode_base64 io.encode_base64 clip_by_value""",
+        regex_replace strings.regex_replace strings.regex_full_match strings.unicode_script
+        strings.unicode_transcode io.decode_base64 io.encode_base64 clip_by_value
+        """,
         2: """add atan2 bitwise.bitwise_and bitwise.bitwise_or bitwise.bitwise_xor bitwise.left_shift
         bitwise.right_shift complex div div_no_nan divide equal floor_div floordiv floormod greater greater_equal igamma
         igammac less less_equal logical_and logical_or logical_xor math.nextafter math.xlog1py math.xdivy math.xlogy
@@ -50,6 +51,7 @@ OWN: dict[str, str] = {
     "batch_gather": "gathering.batch_gather",
     "boolean_mask": "arranging.boolean_mask",
     "concat": "joining.concat",
+    "cumsum": "reducing.ragged_cumsum",
     "expand_dims": "arranging.expand_dims",
     "gather": "gathering.gather_v1",
     "gather_nd": "gathering.gather_nd_v1",

@@ -83,7 +83,9 @@ def _is_list(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain(v) for v in value] if value.ndim else value.item()
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -151,7 +153,7 @@ def _taken_apart(
     if inner is None:
         dims = _uniform_dims(level, (scalar - rank) if scalar is not None else None)
     else:
-        dims = (len(level), *inner)
+        dims = (len(level), *inner) if rank else inner
         if _uniform_dims(level, (scalar - rank) if scalar is not None else None) != dims and level:
             raise ValueError(f"Invalid pylist={pylist}: incompatible with inner_shape={inner}")
     flat = np.array(level, dtype=object).reshape(-1).tolist() if level and len(dims) > 1 else level

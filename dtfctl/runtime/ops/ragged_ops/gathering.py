@@ -178,12 +178,16 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
         return gather(params, places, batch_dims=places.shape.rank - 1)
 
 
-def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
+def gather_nd(
+    params: Any, indices: Any, batch_dims: int = 0, name: str | None = None, bad_indices_policy: str = ""
+) -> Any:
     """Gather elements or slices of a ragged tensor at coordinates.
 
     Raises:
-        ValueError: batch dimensions, or places of an unknown innermost size.
+        ValueError: batch dimensions, places of an unknown innermost size, or another policy than to fail.
     """
+    if bad_indices_policy not in ("", "DEFAULT", "ERROR"):
+        raise ValueError("bad_indices_policy is not supported for ragged gather: out of bounds is an error")
     if not isinstance(batch_dims, int) or batch_dims:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
     with name_scope(name, "RaggedGatherNd"):

@@ -72,13 +72,15 @@ def _joined(tensors: list[Any], axis: int) -> Any:
     if len(tensors) == 1:
         return tensors[0]
     ragged = [t for t in tensors if isinstance(t, RaggedTensor)]
-    if not ragged and axis == 0:
+    rank = _rank(tensors)
+    if not ragged and axis == 0 and rank == 1:
         return array_ops.concat(tensors, 0)
     kind = ragged[0].row_splits.dtype.base_dtype if ragged else "int64"
     depth = max([1 if axis == 0 else axis, *(t.ragged_rank for t in ragged)])
-    rank = _rank(tensors)
     if rank is not None:
         depth = min(depth, rank - 1)
+        if any(not _inner_agree(tensors, place) for place in range(depth + 1, rank) if place != axis):
+            depth = rank - 1
     same = [deepened(t, depth, kind) for t in tensors]
     if axis == 0:
         return _after_each_other(same)
@@ -92,6 +94,12 @@ def _joined(tensors: list[Any], axis: int) -> Any:
         first = array_ops.identity(same[0].row_splits)
     inner = _joined([t.values for t in same], axis - 1)
     return RaggedTensor.from_row_splits(inner, first, validate=False)
+
+
+def _inner_agree(tensors: list[Any], axis: int) -> bool:
+    """Tell whether a uniform dimension may be the same size in all tensors."""
+    sizes = {t.shape.dims_or_none[axis] for t in tensors if t.shape.dims_or_none is not None}
+    return len(sizes - {None}) < 2
 
 
 def _after_each_other(tensors: list[Any]) -> Any:

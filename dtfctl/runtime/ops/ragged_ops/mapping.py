@@ -82,7 +82,7 @@ class RaggedTensorSpec:
 
 
 class RaggedTensorType:
-    """Type of what a function of rows gives, where it is ragged."""
+    """Type of what `map_fn` gives, where it is ragged: that of all rows' results together."""
 
     def __init__(self, dtype: Any, ragged_rank: int, row_splits_dtype: Any = dtypes.int64) -> None:
         self.dtype, self.ragged_rank = as_dtype(dtype), ragged_rank
@@ -93,8 +93,11 @@ class RaggedTensorType:
 
 
 def _ragged_kind(spec: Any) -> tuple[DType, int, DType] | None:
-    if isinstance(spec, (RaggedTensorSpec, RaggedTensorType)):
+    """Give the type, the ragged rank of what a function of a row gives, and the type of row splits."""
+    if isinstance(spec, RaggedTensorSpec):
         return spec.dtype, spec.ragged_rank, spec.row_splits_dtype
+    if isinstance(spec, RaggedTensorType):
+        return spec.dtype, spec.ragged_rank - 1, spec.row_splits_dtype
     return None
 
 
@@ -133,7 +136,7 @@ def map_fn(
         structure = elems if signature is None else signature
         if signature is None:
             kinds: list[Any] = [
-                RaggedTensorType(t.dtype.base_dtype, t.ragged_rank - 1, t.row_splits.dtype.base_dtype)
+                RaggedTensorType(t.dtype.base_dtype, t.ragged_rank, t.row_splits.dtype.base_dtype)
                 if isinstance(t, RaggedTensor)
                 else t.dtype.base_dtype
                 for t in leaves

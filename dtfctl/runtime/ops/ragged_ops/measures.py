@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.ragged_ops.conversion import positive_axis
-from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 
 
 def row_lengths(source: RaggedTensor, axis: int) -> Any:
@@ -48,15 +48,21 @@ def _longest(lengths: Tensor) -> Tensor:
     return math_ops.maximum(math_ops.reduce_max(lengths), constant(0, lengths.dtype.base_dtype))
 
 
-def size(input: RaggedTensor, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
+def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """Count the elements."""
     with name_scope(name, "RaggedSize"):
+        input = convert_to_tensor_or_ragged_tensor(input)
+        if not isinstance(input, RaggedTensor):
+            return array_ops.size(input, out_type=out_type or dtypes.int32)
         return array_ops.size(input.flat_values, out_type=out_type or dtypes.int32)
 
 
-def rank(input: RaggedTensor, name: str | None = None) -> Tensor:
+def rank(input: Any, name: str | None = None) -> Tensor:
     """Count the dimensions."""
     with name_scope(name, "RaggedRank"):
+        input = convert_to_tensor_or_ragged_tensor(input)
+        if not isinstance(input, RaggedTensor):
+            return array_ops.rank(input)
         if input.shape.rank is not None:
             return constant(input.shape.rank, dtypes.int32)
         return array_ops.rank(input.flat_values) + input.ragged_rank

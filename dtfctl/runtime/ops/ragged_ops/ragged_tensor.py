@@ -480,6 +480,13 @@ class RaggedTensor(CompositeTensor):
             value = RaggedTensorValue(value, np.asarray(splits.numpy()))  # type: ignore[attr-defined]
         return value  # type: ignore[no-any-return]
 
+    @property
+    def differentiated(self) -> Any:
+        return self.flat_values
+
+    def with_gradient(self, gradient: Any) -> Any:
+        return None if gradient is None else self.with_flat_values(convert_to_tensor(gradient))
+
     def components(self) -> list[Any]:
         return [self.flat_values, *self.nested_row_splits]
 
@@ -532,13 +539,9 @@ def convert_to_tensor_or_ragged_tensor(
         _check_type(value, dtype, value.dtype.base_dtype)
         return value
     if isinstance(value, RaggedTensorValue):
-        flat = value.flat_values
-        have = as_dtype(flat.dtype) if flat.dtype.kind not in "OSU" else dtypes.string
-        _check_type(value, dtype, have)
         with name_scope(name, "ConvertToTensorOrRaggedTensor"):
-            return RaggedTensor.from_nested_row_splits(
-                convert_to_tensor(flat, dtype), list(value.nested_row_splits), validate=False
-            )
+            flat = convert_to_tensor(value.flat_values, dtype, preferred_dtype=preferred_dtype)
+            return RaggedTensor.from_nested_row_splits(flat, list(value.nested_row_splits), validate=False)
     return convert_to_tensor(value, dtype, name=name, preferred_dtype=preferred_dtype)
 
 

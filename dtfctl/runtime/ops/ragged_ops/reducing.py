@@ -61,9 +61,11 @@ def _axes(axis: Any) -> Any:
     return axis
 
 
-def reduced(dense: Callable[..., Any], segments: Segments, source: RaggedTensor, axis: Any, keepdims: Any) -> Any:
+def reduced(dense: Callable[..., Any], segments: Segments, source: Any, axis: Any, keepdims: Any) -> Any:
     """Reduce over one axis, several or all."""
     axis = _axes(axis)
+    if not isinstance(source, RaggedTensor):
+        return dense(source, axis, keepdims)
     if axis is None:
         result = dense(source.flat_values, None, False)
         if keepdims:
@@ -119,7 +121,8 @@ def _reduction(name: str, dense: Callable[..., Any], segments: Segments) -> Call
         axis = reduction_indices if axis is None else axis
         keep = bool(keep_dims if keepdims is None else keepdims)
         with name_scope(name, scope):
-            return reduced(lambda x, a, k: dense(x, axis=a, keepdims=k), segments, input_tensor, axis, keep)
+            rows = convert_to_tensor_or_ragged_tensor(input_tensor)
+            return reduced(lambda x, a, k: dense(x, axis=a, keepdims=k), segments, rows, axis, keep)
 
     scope = f"RaggedReduce{name}"
     function.__name__ = function.__qualname__ = f"ragged_reduce_{name.lower()}"
@@ -146,6 +149,9 @@ def reduce_mean(
     axis = reduction_indices if axis is None else axis
     keep = bool(keep_dims if keepdims is None else keepdims)
     with name_scope(name, "RaggedReduceMean"):
+        input_tensor = convert_to_tensor_or_ragged_tensor(input_tensor)
+        if not isinstance(input_tensor, RaggedTensor):
+            return math_ops.reduce_mean(input_tensor, axis, keep)
         if axis is None:
             return reduced(
                 lambda x, a, k: math_ops.reduce_mean(x, axis=a, keepdims=k),
@@ -162,9 +168,7 @@ def reduce_mean(
 
 
 def _quotient(total: Tensor, count: Tensor) -> Tensor:
-    if total.dtype.is_integer:
-        return math_ops.floordiv(total, math_ops.maximum(count, array_ops.ones_like(count)))
-    return math_ops.realdiv(total, count)
+    return math_ops.truediv(total, count)
 
 
 def reduce_variance(
@@ -172,7 +176,13 @@ def reduce_variance(
 ) -> Any:
     """Compute the mean square less the square of the mean."""
     with name_scope(name, "RaggedReduceVariance"):
-        floats = input_tensor.with_flat_values(convert_to_tensor(input_tensor.flat_values))
+        rows = convert_to_tensor_or_ragged_tensor(input_tensor)
+        if not isinstance(rows, RaggedTensor):
+            return math_ops.reduce_variance(rows, axis, keepdims)
+        flat = rows.flat_values
+        if flat.dtype.is_integer:
+            flat = math_ops.cast(flat, dtypes.float64)
+        floats = rows.with_flat_values(flat)
         squares = reduce_mean(floats.with_flat_values(square(floats.flat_values)), axis, keepdims)
         means = reduce_mean(floats, axis, keepdims)
         if isinstance(means, RaggedTensor):
@@ -261,3 +271,28 @@ def _total_and_count(data: Any, segment_ids: Any, num_segments: Any) -> tuple[An
     total = unsorted_segment_sum(data, segment_ids, num_segments)
     ones = data.with_flat_values(array_ops.ones_like(data.flat_values))
     return total, _flat(unsorted_segment_sum(ones, segment_ids, num_segments))
+
+
+def ragged_cumsum(
+    x: RaggedTensor, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Any:
+    """Sum up what is before each value along an axis, with the value unless `exclusive`."""
+    with name_scope(name, "RaggedCumSum"):
+        place = positive_axis(axis, x.shape.rank)
+        if place > 1:
+            if isinstance(x.values, RaggedTensor):
+                return x.with_values(ragged_cumsum(x.values, place - 1, exclusive, reverse))
+            return x.with_values(math_ops.cumsum(x.values, place - 1, exclusive, reverse))
+        if place == 0:
+            raise ValueError("tf.cumsum of a ragged tensor: the first axis has columns of different lengths")
+        if isinstance(x.values, RaggedTensor):
+            raise ValueError("tf.cumsum of a ragged tensor: the axis must be the last ragged one")
+        # Of all values, less what was summed up before the row.
+        total = math_ops.cumsum(x.values, 0, exclusive, reverse)
+        zero = array_ops.zeros_like(x.values[:1])
+        sums = array_ops.concat([zero, math_ops.cumsum(x.values)], 0)
+        rows = x.value_rowids()
+        if reverse:
+            after = array_ops.gather(sums, x._row_partition.nvals()) - array_ops.gather(sums, x.row_limits())
+            return x.with_values(total - array_ops.gather(after, rows))
+        return x.with_values(total - array_ops.gather(array_ops.gather(sums, x.row_starts()), rows))
