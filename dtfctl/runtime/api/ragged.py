@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.ragged_ops import operators as _operators
+from dtfctl.runtime.ops.ragged_ops import (
+    indexing as _indexing,
+    measures as _measures,
+    operators as _operators,
+)
 from dtfctl.runtime.ops.ragged_ops.arranging import (
     boolean_mask,
     cross,

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.ops.ragged_ops.dispatch import OF_ELEMENTS, OWN, for_ragged
 from tests.interop.ragged.cases import CASES, GRAPH, described, run
 
 HERE = Path(__file__).parent
@@ -65,3 +66,13 @@ def test_live(tensorflow_python: str, tmp_path: Path) -> None:
     theirs, golden = json.loads((tmp_path / "out.json").read_text()), json.loads(GOLDEN.read_text())
     for name in CASES:
         assert close(theirs[name], golden[name]), name
+
+
+def test_functions_of_the_table_are_there() -> None:
+    """Each name that takes ragged tensors is one of `tf`'s, and what is called instead exists."""
+    for name in (*OF_ELEMENTS, *OWN):
+        found: Any = tf
+        for word in name.split("."):
+            found = getattr(found, word)
+        assert hasattr(found, "__wrapped__"), name
+        assert callable(for_ragged(found, name)), name

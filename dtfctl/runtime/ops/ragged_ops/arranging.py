@@ -12,68 +12,15 @@ from dtfctl.runtime.framework.tensor_shape import dimension_value
 from dtfctl.runtime.ops import array_ops, check_ops, math_ops
 from dtfctl.runtime.ops.ragged_ops.broadcasting import broadcast_together
 from dtfctl.runtime.ops.ragged_ops.conversion import flatten_outer, positive_axis
+from dtfctl.runtime.ops.ragged_ops.dimensions import expand_dims
 from dtfctl.runtime.ops.ragged_ops.gathering import gather
+from dtfctl.runtime.ops.ragged_ops.joining import concat
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import (
     RaggedTensor,
     convert_to_tensor_or_ragged_tensor,
     match_row_splits_dtypes,
 )
 from dtfctl.runtime.ops.ragged_ops.row_partition import RowPartition
-
-
-def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
-    """Insert a dimension of size 1."""
-    with name_scope(name, "RaggedExpandDims"):
-        x = convert_to_tensor_or_ragged_tensor(input)
-        rank = x.shape.rank
-        place = positive_axis(dim if axis is None else axis, None if rank is None else rank + 1)
-        return _expanded(x, place)
-
-
-def _expanded(x: Any, place: int) -> Any:
-    if not isinstance(x, RaggedTensor):
-        return array_ops.expand_dims(x, place)
-    kind = x.row_splits.dtype.base_dtype
-    if place == 0:
-        return RaggedTensor.from_uniform_row_length(x, x.nrows(), nrows=constant(1, kind), validate=False)
-    if place == 1:
-        return RaggedTensor.from_uniform_row_length(x, constant(1, kind), nrows=x.nrows(), validate=False)
-    return x.with_values(_expanded(x.values, place - 1))
-
-
-def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:
-    """Remove dimensions of size 1, those that are named.
-
-    Raises:
-        ValueError: none is named, or a dimension's size is another; InvalidArgumentError where steps find that.
-    """
-    with name_scope(name, "RaggedSqueeze"):
-        dims = squeeze_dims if axis is None else axis
-        if dims is None:
-            raise ValueError("Ragged.squeeze must have an axis argument.")
-        rank = input.shape.rank
-        places = sorted(
-            {positive_axis(d, rank) for d in (dims if isinstance(dims, (list, tuple)) else [dims])}, reverse=True
-        )
-        x = input
-        for place in places:
-            x = _squeezed(x, place)
-        return x
-
-
-def _squeezed(x: Any, place: int) -> Any:
-    if not isinstance(x, RaggedTensor):
-        return array_ops.squeeze(x, [place])
-    kind = x.row_splits.dtype.base_dtype
-    if place > 1:
-        return x.with_values(_squeezed(x.values, place - 1))
-    what = x.nrows() if place == 0 else x.row_lengths()
-    check = check_ops.assert_equal(what, constant(1, kind), message=f"the given axis ({place}) is not squeezable!")
-    with control_dependencies([check] if getattr(check, "type", "NoOp") != "NoOp" else []):
-        if isinstance(x.values, RaggedTensor):
-            inner = x.values
-            return RaggedTensor.from_row_splits(inner.values, array_ops.identity(inner.row_splits), validate=False)
-        return array_ops.identity(x.values)
 
 
 def tile(input: RaggedTensor, multiples: Any, name: str | None = None) -> Any:
@@ -211,8 +158,6 @@ def _coordinates(truth: Any) -> Any:
 
 
 def _rows_where(truth: Any, x: Any, y: Any) -> Any:
-    from dtfctl.runtime.ops.ragged_ops.joining import concat
-
     if truth.shape.rank not in (None, 1):
         raise ValueError("a dense condition beside ragged tensors must be a vector")
     both = concat([x, y], axis=0)

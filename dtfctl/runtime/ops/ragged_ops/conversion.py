@@ -16,14 +16,28 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops import array_ops, check_ops, math_ops
-from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import (
+    RaggedTensor,
+    convert_to_tensor_or_ragged_tensor,
+    method_of_ragged_tensors,
+)
 from dtfctl.runtime.ops.ragged_ops.row_partition import RowPartition
 
 
+@method_of_ragged_tensors("from_tensor", of_class=True)
 def from_tensor(
-    tensor: Any, lengths: Any, padding: Any, ragged_rank: int, name: str | None, row_splits_dtype: Any
+    tensor: Any,
+    lengths: Any = None,
+    padding: Any = None,
+    ragged_rank: int = 1,
+    name: str | None = None,
+    row_splits_dtype: Any = dtypes.int64,
 ) -> Any:
-    """Make a ragged tensor of a dense one (see `RaggedTensor.from_tensor`)."""
+    """Make a ragged tensor of a dense one: rows cut to `lengths`, or without their trailing `padding`.
+
+    Raises:
+        ValueError: both `lengths` and `padding`; a tensor of unknown rank or of rank <= ragged_rank.
+    """
     kind = as_dtype(row_splits_dtype)
     if lengths is not None and padding is not None:
         raise ValueError("Specify argument `lengths` or `padding`, but not both.")
@@ -148,8 +162,14 @@ def _lengths_without(x: Tensor, padding: Any, ragged_rank: int, kind: Any) -> Te
     return math_ops.maximum(ends, constant(0, kind))
 
 
-def from_sparse(source: Any, name: str | None, row_splits_dtype: Any) -> Any:
-    """Make a ragged tensor of a sparse matrix (see `RaggedTensor.from_sparse`)."""
+@method_of_ragged_tensors("from_sparse", of_class=True)
+def from_sparse(st_input: Any, name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
+    """Make a ragged tensor of a sparse matrix whose rows have their values at the left.
+
+    Raises:
+        TypeError: no SparseTensor; ValueError: not of rank 2; InvalidArgumentError (in a step): gaps in a row.
+    """
+    source = st_input
     kind = as_dtype(row_splits_dtype)
     if not isinstance(source, SparseTensor):
         if not hasattr(source, "dense_shape"):
@@ -177,8 +197,13 @@ def from_sparse(source: Any, name: str | None, row_splits_dtype: Any) -> Any:
             return RaggedTensor.from_value_rowids(source.values, ids, count, validate=False)
 
 
-def to_tensor(source: RaggedTensor, default_value: Any, name: str | None, shape: Any) -> Tensor:
-    """Fill rows up to a dense tensor (see `RaggedTensor.to_tensor`)."""
+@method_of_ragged_tensors("to_tensor")
+def to_tensor(source: RaggedTensor, default_value: Any = None, name: str | None = None, shape: Any = None) -> Tensor:
+    """Fill rows up with `default_value` (zero or empty when None) to a dense tensor.
+
+    Args:
+        shape: of the result; rows are cut where it is less than the longest.
+    """
     with name_scope(name, "RaggedToTensor") as scope:
         flat = source.flat_values
         kind = flat.dtype.base_dtype
@@ -227,7 +252,8 @@ def _shape_tensor(source: RaggedTensor, shape: Any) -> Tensor:
     return constant([-1 if d is None else d for d in given.as_list()], dtypes.int64)
 
 
-def to_sparse(source: RaggedTensor, name: str | None) -> SparseTensor:
+@method_of_ragged_tensors("to_sparse")
+def to_sparse(source: RaggedTensor, name: str | None = None) -> SparseTensor:
     """Make a sparse tensor of the same values."""
     with name_scope(name, "RaggedToSparse"):
         indices, values, shape = apply_op_outputs(
@@ -239,7 +265,8 @@ def to_sparse(source: RaggedTensor, name: str | None) -> SparseTensor:
         return SparseTensor(indices, values, shape)
 
 
-def to_variant(source: Any, batched_input: bool, name: str | None) -> Tensor:
+@method_of_ragged_tensors("_to_variant")
+def to_variant(source: Any, batched_input: bool = False, name: str | None = None) -> Tensor:
     """Put a ragged or dense tensor, or each of its rows, into variants."""
     nested = list(source.nested_row_splits) if isinstance(source, RaggedTensor) else []
     flat = source.flat_values if isinstance(source, RaggedTensor) else source
@@ -256,13 +283,14 @@ def to_variant(source: Any, batched_input: bool, name: str | None) -> Tensor:
     return out
 
 
+@method_of_ragged_tensors("_from_variant", of_class=True)
 def from_variant(
     variant: Any,
     dtype: Any,
     output_ragged_rank: int,
-    input_ragged_rank: int | None,
-    row_splits_dtype: Any,
-    name: str | None,
+    input_ragged_rank: int | None = None,
+    row_splits_dtype: Any = dtypes.int64,
+    name: str | None = None,
 ) -> Any:
     """Make a ragged tensor of what `to_variant` gave; dimensions of the variants' tensor are outer ones."""
     encoded = convert_to_tensor(variant, dtypes.variant, name="variant")
@@ -292,6 +320,7 @@ def from_variant(
     return RaggedTensor.from_nested_row_splits(outputs[-1], outputs[:-1], validate=False)
 
 
+@method_of_ragged_tensors("merge_dims")
 def merge_dims(source: Any, outer_axis: int, inner_axis: int) -> Any:
     """Make one dimension of those from `outer_axis` to `inner_axis`, of a tensor ragged or not."""
     x = convert_to_tensor_or_ragged_tensor(source)

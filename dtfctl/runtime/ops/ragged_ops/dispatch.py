@@ -27,21 +27,23 @@ OF_ELEMENTS: dict[str, int] = {
         sigmoid sign sin sinh sqrt square stop_gradient tan tanh math.ceil math.sigmoid math.special.dawsn
         special.dawsn special.expint special.fresnel_cos special.fresnel_sin special.spence special.bessel_j0
         special.bessel_j1 special.bessel_k0 special.bessel_k0e special.bessel_k1 special.bessel_k1e
-        special.bessel_y0 special.bessel_y1 nn.elu nn.gelu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.sigmoid
-        nn.softplus nn.softsign nn.swish nn.silu nn.tanh to_float to_double to_int32 to_int64 to_bfloat16
-        to_complex64 to_complex128 decode_base64 encode_base64 decode_raw io.decode_raw decode_compressed as_string
-        strings.as_string strings.length strings.lower strings.upper strings.strip strings.to_number
-        string_to_number string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_strip
+        special.bessel_y0 special.bessel_y1 nn.elu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.sigmoid nn.softplus
+        nn.softsign nn.swish nn.silu nn.tanh to_float to_double to_int32 to_int64 to_bfloat16 to_complex64
+        to_complex128 decode_base64 encode_base64 decode_raw io.decode_raw as_string strings.as_string
+        strings.length strings.lower strings.upper strings.strip strings.to_number string_to_number
+        string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_strip
         strings.to_hash_bucket strings.to_hash_bucket_fast strings.to_hash_bucket_strong substr strings.substr
         regex_replace strings.regex_replace strings.regex_full_match strings.unicode_script
         strings.unicode_transcode io.decode_base64 io.encode_base64 clip_by_value
         """,
-        2: """add atan2 bitwise.bitwise_and bitwise.bitwise_or bitwise.bitwise_xor bitwise.left_shift
-        bitwise.right_shift complex div div_no_nan divide equal floor_div floordiv floormod greater greater_equal igamma
-        igammac less less_equal logical_and logical_or logical_xor math.nextafter math.xlog1py math.xdivy math.xlogy
-        math.multiply_no_nan math.divide_no_nan math.special.zeta maximum minimum mod multiply not_equal polygamma pow
-        realdiv squared_difference subtract truediv truncatediv truncatemod zeta math.zeta math.igamma math.igammac
-        math.polygamma""",
+        2: """
+        add atan2 bitwise.bitwise_and bitwise.bitwise_or bitwise.bitwise_xor bitwise.left_shift bitwise.right_shift
+        complex div div_no_nan divide equal floor_div floordiv floormod greater greater_equal igamma igammac less
+        less_equal logical_and logical_or logical_xor math.nextafter math.xlog1py math.xdivy math.xlogy
+        math.multiply_no_nan math.divide_no_nan maximum minimum mod multiply not_equal polygamma pow realdiv
+        squared_difference subtract truediv truncatediv truncatemod zeta math.zeta math.igamma math.igammac
+        math.polygamma
+        """,
     }.items()
     for name in names.split()
 }
@@ -52,7 +54,7 @@ OWN: dict[str, str] = {
     "boolean_mask": "arranging.boolean_mask",
     "concat": "joining.concat",
     "cumsum": "reducing.ragged_cumsum",
-    "expand_dims": "arranging.expand_dims",
+    "expand_dims": "dimensions.expand_dims",
     "gather": "gathering.gather_v1",
     "gather_nd": "gathering.gather_nd_v1",
     "identity": "arranging.identity",
@@ -75,7 +77,7 @@ OWN: dict[str, str] = {
     "math.reduce_variance": "reducing.reduce_variance",
     "reverse": "arranging.reverse",
     "size": "measures.size_v1",
-    "squeeze": "arranging.squeeze",
+    "squeeze": "dimensions.squeeze",
     "stack": "joining.stack",
     "tile": "arranging.tile",
     "reduce_join": "strings.reduce_join",
@@ -103,7 +105,7 @@ def _is_ragged(value: Any) -> bool:
     )
 
 
-def _for_ragged(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def for_ragged(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Find what is called in place of a function of `tf`."""
     if name in OWN:
         module, _, own = OWN[name].rpartition(".")
@@ -147,7 +149,7 @@ def dispatching(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             if not kwargs or not any(map(_is_ragged, kwargs.values())):
                 return function(*args, **kwargs)
         if own is None:
-            own = _for_ragged(function, name)
+            own = for_ragged(function, name)
         return own(*args, **kwargs)
 
     return call

@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops.ragged_ops.dimensions import expand_dims
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import (
     RaggedTensor,
     convert_to_tensor_or_ragged_tensor,
@@ -153,12 +154,7 @@ def _inside(params: Any, indices: Any, axis: int) -> Any:
         return params.with_values(_gathered(params.values, indices, axis - 1, 0))
     rows = params.nrows()
     if isinstance(indices, RaggedTensor):
-        from dtfctl.runtime.ops.ragged_ops.arranging import expand_dims, tile
-
-        rank = indices.shape.rank
-        if rank is None:
-            raise ValueError("rank(indices) must be known statically")
-        each: Any = tile(expand_dims(indices, 0), array_ops.stack([rows] + [constant(1, rows.dtype)] * rank))
+        each: Any = _repeated(indices, rows)
     else:
         rank = indices.shape.rank
         if rank is None:
@@ -167,6 +163,12 @@ def _inside(params: Any, indices: Any, axis: int) -> Any:
         each = array_ops.broadcast_to(indices, shape)
         each.set_shape([params._row_partition.static_nrows, *indices.shape.as_list()])
     return _in_batches(params, each, 1, 1)
+
+
+def _repeated(tensor: RaggedTensor, count: Tensor) -> Any:
+    """Put the whole tensor so many times into a new outermost dimension."""
+    whole = expand_dims(tensor, 0)
+    return _gathered(whole, array_ops.fill(array_ops.reshape(count, [1]), constant(0, count.dtype.base_dtype)), 0, 0)
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
@@ -212,12 +214,7 @@ def gather_nd(
             return found[0]
         if size == 0:
             count = row_count(places)
-            from dtfctl.runtime.ops.ragged_ops.arranging import expand_dims, tile
-
-            rank = rows.shape.rank
-            if rank is None:
-                raise ValueError("params must have a known rank")
-            return tile(expand_dims(rows, 0), array_ops.stack([count] + [constant(1, count.dtype)] * rank))
+            return _repeated(rows, count)
         current: Any = rows
         at = math_ops.cast(places[:, 0], rows.row_splits.dtype.base_dtype)
         for column in range(1, size):

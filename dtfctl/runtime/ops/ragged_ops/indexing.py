@@ -15,12 +15,14 @@ from dtfctl.runtime.framework.op_builder import apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension
 from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops.ragged_ops.arranging import boolean_mask
 from dtfctl.runtime.ops.ragged_ops.gathering import gather
-from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, method_of_ragged_tensors
 
 _ALL = slice(None, None, None)
 
 
+@method_of_ragged_tensors("__getitem__")
 def ragged_item(source: RaggedTensor, key: Any) -> Any:
     """Take source[key]: integers, slices, `...`, tf.newaxis, and ragged or dense masks.
 
@@ -30,8 +32,6 @@ def ragged_item(source: RaggedTensor, key: Any) -> Any:
     """
     with name_scope(None, "RaggedGetItem"):
         if _is_mask(key):
-            from dtfctl.runtime.ops.ragged_ops.arranging import boolean_mask
-
             return boolean_mask(source, key)
         parts = list(key) if isinstance(key, (list, tuple)) else [key]
         if sum(part is Ellipsis for part in parts) > 1:

@@ -8,9 +8,9 @@ from typing import Any
 from dtfctl.runtime.framework.graph_keys import control_dependencies, name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, check_ops, math_ops
-from dtfctl.runtime.ops.ragged_ops.arranging import expand_dims
 from dtfctl.runtime.ops.ragged_ops.broadcasting import deepened
 from dtfctl.runtime.ops.ragged_ops.conversion import positive_axis
+from dtfctl.runtime.ops.ragged_ops.dimensions import expand_dims
 from dtfctl.runtime.ops.ragged_ops.gathering import gather
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import (
     RaggedTensor,
@@ -113,9 +113,8 @@ def _after_each_other(tensors: list[Any]) -> Any:
 def _row_by_row(tensors: list[RaggedTensor]) -> Any:
     """Join the rows of the same place: all rows in their order, then as many as there are tensors to one."""
     counts = [t.nrows() for t in tensors]
-    checks = [
-        check_ops.assert_equal(counts[0], c, message="Input tensors have incompatible shapes.") for c in counts[1:]
-    ]
+    message = "Input tensors have incompatible shapes: their numbers of rows differ."
+    checks = [check_ops.assert_equal(counts[0], c, message=message) for c in counts[1:]]
     with control_dependencies([c for c in checks if getattr(c, "type", "NoOp") != "NoOp"]):
         rows = array_ops.identity(counts[0])
     whole = _after_each_other(list(tensors))

@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops import math_ops
 from dtfctl.runtime.ops.function import TensorSpec
+from dtfctl.runtime.ops.ragged_ops.conversion import to_variant
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import (
     RaggedTensor,
     convert_to_tensor_or_ragged_tensor,
@@ -209,6 +210,4 @@ def _encoded(item: Any, kind: tuple[DType, int, DType] | None) -> Any:
         raise ValueError(f"The declared dtype ({kind[0].name}) mismatches the result ({value.dtype.name})")
     if isinstance(value, RaggedTensor):
         return value.with_row_splits_dtype(kind[2])._to_variant()
-    from dtfctl.runtime.ops.ragged_ops.conversion import to_variant
-
     return to_variant(value, False, None)

@@ -11,26 +11,46 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.ragged_ops.conversion import positive_axis
-from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from dtfctl.runtime.ops.ragged_ops.ragged_tensor import (
+    RaggedTensor,
+    convert_to_tensor_or_ragged_tensor,
+    method_of_ragged_tensors,
+)
 
 
-def row_lengths(source: RaggedTensor, axis: int) -> Any:
-    """Count the values of each row of a dimension."""
+@method_of_ragged_tensors("row_lengths")
+def row_lengths(source: RaggedTensor, axis: int = 1, name: str | None = None) -> Any:
+    """Count the values of each row; a ragged tensor for the rows of inner dimensions.
+
+    Raises:
+        ValueError: the axis is out of bounds, or negative where the rank is unknown.
+    """
+    with name_scope(name, "RaggedRowLengths"):
+        return _lengths(source, axis)
+
+
+def _lengths(source: RaggedTensor, axis: int) -> Any:
     axis = positive_axis(axis, source.shape.rank)
     if axis == 0:
         return source._row_partition.nrows()
     if axis == 1:
         return source._row_partition.row_lengths()
     if isinstance(source.values, RaggedTensor):
-        return source.with_values(row_lengths(source.values, axis - 1))
+        return source.with_values(_lengths(source.values, axis - 1))
     kind = source.row_splits.dtype.base_dtype
     dims = array_ops.shape(source.values, out_type=kind)
     ones = array_ops.ones(dims[: axis - 1], kind)
     return source.with_values(ones * dims[axis - 1])
 
 
-def bounding_shape(source: RaggedTensor, axis: Any, out_type: Any) -> Tensor:
-    """Compute the shape of the smallest box that holds all rows."""
+@method_of_ragged_tensors("bounding_shape")
+def bounding_shape(source: RaggedTensor, axis: Any = None, name: str | None = None, out_type: Any = None) -> Tensor:
+    """Compute the shape of the smallest box that holds all rows, or its dimension `axis`."""
+    with name_scope(name, "RaggedBoundingBox"):
+        return _box(source, axis, out_type)
+
+
+def _box(source: RaggedTensor, axis: Any, out_type: Any) -> Tensor:
     kind = source.row_splits.dtype.base_dtype if out_type is None else as_dtype(out_type)
     nested = source.nested_row_splits
     flat_dims = array_ops.shape(source.flat_values, out_type=nested[0].dtype.base_dtype)

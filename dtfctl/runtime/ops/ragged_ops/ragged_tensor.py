@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.composite import CompositeTensor
-from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
+from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
-from dtfctl.runtime.ops import array_ops
+from dtfctl.runtime.ops import array_ops, check_ops
 from dtfctl.runtime.ops.ragged_ops.ragged_value import RaggedTensorValue
 from dtfctl.runtime.ops.ragged_ops.row_partition import RowPartition
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RaggedTensor(CompositeTensor):
@@ -31,6 +33,18 @@ class RaggedTensor(CompositeTensor):
 
     # Numpy's operators leave theirs to this class.
     __array_priority__ = 100
+
+    # Given by the modules above this one, each under its own name there (`method_of_ragged_tensors`).
+    from_tensor: ClassVar[Callable[..., Any]]
+    from_sparse: ClassVar[Callable[..., Any]]
+    row_lengths: ClassVar[Callable[..., Any]]
+    bounding_shape: ClassVar[Callable[..., Any]]
+    merge_dims: ClassVar[Callable[..., Any]]
+    to_tensor: ClassVar[Callable[..., Any]]
+    to_sparse: ClassVar[Callable[..., Any]]
+    _to_variant: ClassVar[Callable[..., Any]]
+    _from_variant: ClassVar[Callable[..., Any]]
+    __getitem__: ClassVar[Callable[..., Any]]
 
     def __init__(self, values: Any, row_partition: RowPartition, internal: bool = False) -> None:
         if not internal:
@@ -69,8 +83,6 @@ class RaggedTensor(CompositeTensor):
 
     @classmethod
     def _with_partition(cls, values: Any, partition: RowPartition, validate: bool) -> RaggedTensor:
-        from dtfctl.runtime.ops import check_ops
-
         if validate:
             count = row_count(values, partition.dtype)
             check = check_ops.assert_equal(
@@ -215,36 +227,6 @@ class RaggedTensor(CompositeTensor):
         inner, partition = same_splits_type(_as_values(values), row_partition)
         return cls._with_partition(inner, partition, validate)
 
-    @classmethod
-    def from_tensor(
-        cls,
-        tensor: Any,
-        lengths: Any = None,
-        padding: Any = None,
-        ragged_rank: int = 1,
-        name: str | None = None,
-        row_splits_dtype: Any = dtypes.int64,
-    ) -> Any:
-        """Make a ragged tensor of a dense one: rows cut to `lengths`, or without their trailing `padding`.
-
-        Raises:
-            ValueError: both `lengths` and `padding`; a tensor of unknown rank or of rank <= ragged_rank.
-        """
-        from dtfctl.runtime.ops.ragged_ops.conversion import from_tensor
-
-        return from_tensor(tensor, lengths, padding, ragged_rank, name, row_splits_dtype)
-
-    @classmethod
-    def from_sparse(cls, st_input: Any, name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
-        """Make a ragged tensor of a sparse matrix whose rows have their values at the left.
-
-        Raises:
-            TypeError: no SparseTensor; ValueError: not of rank 2; InvalidArgumentError (in a step): gaps in a row.
-        """
-        from dtfctl.runtime.ops.ragged_ops.conversion import from_sparse
-
-        return from_sparse(st_input, name, row_splits_dtype)
-
     # What it is.
 
     @property
@@ -346,27 +328,9 @@ class RaggedTensor(CompositeTensor):
         with name_scope(name, "RaggedRowLimits"):
             return self._row_partition.row_limits()
 
-    def row_lengths(self, axis: int = 1, name: str | None = None) -> Any:
-        """Count the values of each row; a ragged tensor for the rows of inner dimensions.
-
-        Raises:
-            ValueError: the axis is negative beyond a known rank, or 0's is wanted as lengths.
-        """
-        from dtfctl.runtime.ops.ragged_ops.measures import row_lengths
-
-        with name_scope(name, "RaggedRowLengths"):
-            return row_lengths(self, axis)
-
     def nested_row_lengths(self, name: str | None = None) -> tuple[Tensor, ...]:
         with name_scope(name, "RaggedNestedRowLengths"):
             return tuple(p.row_lengths() for p in self._nested_row_partitions)
-
-    def bounding_shape(self, axis: Any = None, name: str | None = None, out_type: Any = None) -> Tensor:
-        """Compute the shape of the smallest box that holds all rows, or its dimension `axis`."""
-        from dtfctl.runtime.ops.ragged_ops.measures import bounding_shape
-
-        with name_scope(name, "RaggedBoundingBox"):
-            return bounding_shape(self, axis, out_type)
 
     # The same rows of other values, and other rows of the same.
 
@@ -392,47 +356,6 @@ class RaggedTensor(CompositeTensor):
             return self
         inner = self.values.with_row_splits_dtype(wanted) if isinstance(self.values, RaggedTensor) else self.values
         return RaggedTensor(inner, partition, internal=True)
-
-    def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
-        """Make one dimension of those from `outer_axis` to `inner_axis`."""
-        from dtfctl.runtime.ops.ragged_ops.conversion import merge_dims
-
-        return merge_dims(self, outer_axis, inner_axis)
-
-    def to_tensor(self, default_value: Any = None, name: str | None = None, shape: Any = None) -> Any:
-        """Fill rows up with `default_value` (zero or empty when None) to a dense tensor.
-
-        Args:
-            shape: of the result; rows are cut where it is less than the longest.
-        """
-        from dtfctl.runtime.ops.ragged_ops.conversion import to_tensor
-
-        return to_tensor(self, default_value, name, shape)
-
-    def to_sparse(self, name: str | None = None) -> SparseTensor:
-        """Make a sparse tensor of the same values."""
-        from dtfctl.runtime.ops.ragged_ops.conversion import to_sparse
-
-        return to_sparse(self, name)
-
-    def _to_variant(self, batched_input: bool = False, name: str | None = None) -> Tensor:
-        from dtfctl.runtime.ops.ragged_ops.conversion import to_variant
-
-        return to_variant(self, batched_input, name)
-
-    @classmethod
-    def _from_variant(
-        cls,
-        variant: Any,
-        dtype: Any,
-        output_ragged_rank: int,
-        input_ragged_rank: int | None = None,
-        row_splits_dtype: Any = dtypes.int64,
-        name: str | None = None,
-    ) -> Any:
-        from dtfctl.runtime.ops.ragged_ops.conversion import from_variant
-
-        return from_variant(variant, dtype, output_ragged_rank, input_ragged_rank, row_splits_dtype, name)
 
     # In sessions and programs.
 
@@ -498,11 +421,6 @@ class RaggedTensor(CompositeTensor):
             result = RaggedTensor(result, RowPartition(own, uniform=partition.uniform_row_length()), internal=True)
         return result
 
-    def __getitem__(self, key: Any) -> Any:
-        from dtfctl.runtime.ops.ragged_ops.indexing import ragged_item
-
-        return ragged_item(self, key)
-
     def __repr__(self) -> str:
         if context.get_default_graph().executes and hasattr(self.flat_values, "numpy"):
             return f"<tf.RaggedTensor {self.to_list()}>"
@@ -520,6 +438,16 @@ class RaggedTensor(CompositeTensor):
         if context.get_default_graph().executes:
             return (self[i] for i in range(len(self)))
         raise TypeError("RaggedTensor objects are only iterable when eager execution is enabled: use tf.map_fn")
+
+
+def method_of_ragged_tensors(name: str, of_class: bool = False) -> Callable[[F], F]:
+    """Let a function be a method of ragged tensors; of the class, which it does not get, where it makes one."""
+
+    def decorate(function: F) -> F:
+        setattr(RaggedTensor, name, staticmethod(function) if of_class else function)
+        return function
+
+    return decorate
 
 
 def is_ragged(value: Any) -> bool:

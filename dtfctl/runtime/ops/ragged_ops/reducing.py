@@ -14,7 +14,9 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.op_defs.elementwise import exp, log, sqrt, square
+from dtfctl.runtime.ops.ragged_ops.broadcasting import broadcast_together, map_flat_values
 from dtfctl.runtime.ops.ragged_ops.conversion import positive_axis
+from dtfctl.runtime.ops.ragged_ops.dimensions import expand_dims
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 
 Segments = Callable[[Any, Any, Any], Any]
@@ -103,8 +105,6 @@ def reduced(dense: Callable[..., Any], segments: Segments, source: Any, axis: An
 
 
 def _expanded(tensor: Any, axis: int) -> Any:
-    from dtfctl.runtime.ops.ragged_ops.arranging import expand_dims
-
     return expand_dims(tensor, axis) if isinstance(tensor, RaggedTensor) else array_ops.expand_dims(tensor, axis)
 
 
@@ -217,8 +217,6 @@ def softmax(logits: RaggedTensor, axis: Any = None, name: str | None = None, dim
         if place not in (None, -1) and place != (logits.shape.rank or 0) - 1:
             raise NotImplementedError("The softmax of a ragged tensor is that of its last dimension")
         top = reduce_max(logits, -1, True)
-        from dtfctl.runtime.ops.ragged_ops.broadcasting import broadcast_together
-
         shifted, tops = broadcast_together(logits, top)
         powers = shifted.with_flat_values(exp(shifted.flat_values - array_ops.stop_gradient(_flat(tops))))
         same, totals = broadcast_together(powers, reduce_sum(powers, -1, True))
@@ -240,8 +238,6 @@ def segment_function(reduce: Segments) -> Callable[..., Any]:
 
 def add_n(inputs: Sequence[Any], name: str | None = None) -> Any:
     """Add ragged tensors with equal rows."""
-    from dtfctl.runtime.ops.ragged_ops.broadcasting import map_flat_values
-
     if not inputs:
         raise ValueError("Expected at least one input")
     with name_scope(name, "RaggedAddN"):

@@ -12,9 +12,11 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import dimension_value
 from dtfctl.runtime.ops import array_ops, math_ops, string_ops
-from dtfctl.runtime.ops.ragged_ops.broadcasting import deepened
+from dtfctl.runtime.ops.op_defs.string import as_string
+from dtfctl.runtime.ops.ragged_ops.broadcasting import deepened, of_elements
 from dtfctl.runtime.ops.ragged_ops.conversion import flatten_outer
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from dtfctl.runtime.ops.ragged_ops.reducing import reduced
 
 
 def _by_row(source: Any, split: Callable[[Tensor], Any]) -> Any:
@@ -317,8 +319,6 @@ def reduce_join(
     keepdims: Any = None,
 ) -> Any:
     """Join the strings of each row."""
-    from dtfctl.runtime.ops.ragged_ops.reducing import reduced
-
     places = reduction_indices if axis is None else axis
     keep = bool(keep_dims if keepdims is None else keepdims)
 
@@ -334,8 +334,6 @@ def reduce_join(
 
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
     """Join the strings of the same place of several tensors."""
-    from dtfctl.runtime.ops.ragged_ops.broadcasting import of_elements
-
     return of_elements(
         apply_op, inputs, lambda *flat: apply_op("StringJoin", name, inputs=list(flat), separator=separator)
     )
@@ -366,8 +364,6 @@ def string_format(
 
 def as_text(tensor: RaggedTensor, summarize: int | None = None) -> Tensor:
     """Write a ragged tensor as nested lists; with `summarize` only so many items at the beginning and end of each."""
-    from dtfctl.runtime.ops.op_defs.string import as_string
-
     flat = tensor.flat_values
     if flat.dtype.base_dtype is dtypes.string:
         text = apply_op("StringJoin", inputs=[constant("'"), flat, constant("'")], separator="")

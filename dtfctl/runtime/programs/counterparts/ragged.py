@@ -8,6 +8,7 @@ from dtfctl.runtime.api import ragged as public
 from dtfctl.runtime.ops.ragged_ops import (
     arranging,
     conversion,
+    dimensions,
     gathering,
     joining,
     mapping,
@@ -44,6 +45,7 @@ _MODULES = (
     measures,
     mapping,
     conversion,
+    dimensions,
     row_partition,
 )
 
@@ -51,7 +53,7 @@ _MODULES = (
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         return _RENAMED[name]
-    for module in () if name.startswith("_") else _MODULES:
+    for module in () if name.startswith("__") else _MODULES:
         if name in vars(module):
             return vars(module)[name]
     raise AttributeError(name)
