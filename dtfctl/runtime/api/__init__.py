@@ -53,7 +53,6 @@ from dtfctl.runtime.api import (
     sets,
     signal,
     sparse,
-    special,
     spectral,
     strings,
     summary,
@@ -396,8 +395,7 @@ GRAPH_DEF_VERSION = version.GRAPH_DEF_VERSION
 GRAPH_DEF_VERSION_MIN_CONSUMER = version.GRAPH_DEF_VERSION_MIN_CONSUMER
 GRAPH_DEF_VERSION_MIN_PRODUCER = version.GRAPH_DEF_VERSION_MIN_PRODUCER
 
-_NAMESPACES = [m for m in vars().values() if isinstance(m, ModuleType) and m.__name__.startswith("dtfctl.runtime.api.")]
-let_functions_take_ragged(vars(), [sys.modules[__name__], *_NAMESPACES])
+let_functions_take_ragged(vars(), [module for name, module in sys.modules.items() if name.startswith(__name__)])
 for _path, _module in {**vars()}.items():
     if isinstance(_module, ModuleType) and _module.__name__.startswith("dtfctl.runtime.") and _path[0] != "_":
         missing.say_what_is_missing(_module, _path)

@@ -22,6 +22,7 @@ from typing import Any
 import dtfctl.runtime as tf
 from dtfctl import protocol
 from dtfctl.runtime.api import missing
+from dtfctl.runtime.ops.ragged_ops.dispatch import taking_ragged
 from dtfctl.runtime.programs.counterparts import generated
 
 _SAME = ("compat.v1", "_api.v1", "compat.v1.compat.v1")
@@ -200,7 +201,7 @@ class Alias(ModuleType):
                 return found
         for target in self._targets:
             try:
-                return getattr(target, name)
+                return taking_ragged(getattr(target, name))
             except AttributeError:
                 continue
         full = f"{self._path}.{name}" if self._path else name

@@ -155,25 +155,32 @@ def dispatching(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
+_DISPATCHING: dict[int, tuple[Any, Callable[..., Any]]] = {}
+"""By its id, each function that has a dispatching one, and that one."""
+
+
+def taking_ragged(value: Any) -> Any:
+    """Give the function that takes ragged tensors in the place of one that does not; anything else as it is."""
+    found = _DISPATCHING.get(id(value))
+    return value if found is None else found[1]
+
+
 def let_functions_take_ragged(root: Mapping[str, Any], namespaces: Iterable[ModuleType]) -> None:
     """Put dispatching functions in the place of those of the tables, wherever a namespace has them.
 
     Args:
         root: the names of `tf`.
     """
-    wrapped: dict[int, Any] = {}
-    kept = []
     for name in (*OF_ELEMENTS, *OWN):
         found: Any = None
         first, *rest = name.split(".")
         found = root.get(first)
         for word in rest:
             found = vars(found).get(word) if isinstance(found, ModuleType) else None
-        if callable(found) and id(found) not in wrapped:
-            wrapped[id(found)] = dispatching(found, name)
-            kept.append(found)
+        if callable(found) and id(found) not in _DISPATCHING:
+            _DISPATCHING[id(found)] = found, dispatching(found, name)
     for namespace in namespaces:
         names = vars(namespace)
         for public, value in list(names.items()):
-            if not public.startswith("_") and (better := wrapped.get(id(value))) is not None:
-                names[public] = better
+            if not public.startswith("_"):
+                names[public] = taking_ragged(value)

@@ -74,11 +74,10 @@ def string_split(
     """
     separator = delimiter if sep is None else sep
     _check_result_type(result_type)
-    with name_scope(name, "StringSplit"):
-        result = string_ops.string_split(source, separator, skip_empty)
-        if result_type == "RaggedTensor":
-            return _from_sparse_parts(result.indices, result.values, result.dense_shape)
-        return result
+    result = string_ops.string_split(source, separator, skip_empty, name)
+    if result_type == "RaggedTensor":
+        return _from_sparse_parts(result.indices, result.values, result.dense_shape)
+    return result
 
 
 def _check_result_type(result_type: str) -> None:
