@@ -352,3 +352,19 @@ def test_nothing_is_left_of_sessions_that_have_ended(cluster: InProcessCluster) 
     for client in clients:
         client.session.close()
     eventually(lambda: not any(s.worker.collectives.rooms for s in cluster.servers.values()))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: raw.NcclAllReduce(input=[1.0], reduction="sum", num_devices=1, shared_name="a"),
+        lambda: raw.NcclBroadcast(input=[1.0], shape=[1]),
+        lambda: raw.NcclReduce(input=[[1.0], [2.0]], reduction="sum"),
+        lambda: raw.CollectivePermute(input=[1.0], source_target_pairs=[[0, 0]]),
+    ],
+)
+def test_what_is_for_gpus_and_tpus_says_what_to_use_instead(build: Callable[[], Any]) -> None:
+    value = build()
+    assert value.shape == [1]
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"No OpKernel.* Use [CA]"):
+        session.run(value)

@@ -6,12 +6,15 @@ from dtfctl.runtime.framework.constant_value import constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
+from dtfctl.runtime.ops.op_defs.types import NUMBERS
 
 define = OpFamily("collective")
 
 _MERGED = "T: type in {bfloat16, float, half, double, int32, int64}"
 _GATHERED = "T: type in {float, half, double, int32, int64}"
 _SENT = "T: type in {bool, float, half, double, int32, int64}"
+_BY_NCCL = "T: type in {half, float, double, int32, int64}"
+_NCCL_MERGING = 'reduction: string in {"min", "max", "prod", "sum"}'
 _HOW = 'communication_hint: string = "auto"; timeout_seconds: float = 0.0'
 _KEYS = "group_size: int; group_key: int; instance_key: int"
 _KEY_INPUTS = "group_size: int32, group_key: int32, instance_key: int32"
@@ -86,4 +89,19 @@ define.op(
     f"CollectiveReduceV3(input: T, communicator: resource, group_assignment: int32) -> (data: T); {_MERGED}; "
     'reduction: string in {"Min", "Max", "Mul", "Add"}; timeout_seconds: float = 0.0; !stateful',
     shape="unchanged",
+)
+# GPUs' and TPUs': no processor has kernels for them, as in TensorFlow.
+define.op(
+    f"CollectivePermute(input: T, source_target_pairs: int32) -> (output: T); T: {NUMBERS}; !stateful",
+    shape="unchanged",
+)
+define.op(
+    f"NcclAllReduce(input: T) -> (data: T); {_NCCL_MERGING}; {_BY_NCCL}; num_devices: int; shared_name: string; "
+    "!stateful",
+    shape="unchanged",
+)
+define.op(f"NcclBroadcast(input: T) -> (output: T); {_BY_NCCL}; shape: shape; !stateful", shape=_stated)
+define.op(
+    f"NcclReduce(input: num_devices * T) -> (data: T); {_NCCL_MERGING}; {_BY_NCCL}; num_devices: int >= 1; !stateful",
+    shape=lambda op: [op.inputs[0].shape],
 )
