@@ -17,6 +17,7 @@ import numpy as np
 
 from dtfctl.runtime.collective.algorithms import Algorithm, Array, Final, Group, Merge, cut, merge_all, others, receive
 from dtfctl.runtime.collective.choice import Choice
+from dtfctl.runtime.collective.coded import Coding, coded_pieces
 
 Order: TypeAlias = Callable[[Group, Array, Array, Merge, Final], Generator[tuple[int, str], Array, None]]
 """Merges the arrays of all members, flat ones of one type and length; this one's is the second argument, which does not
@@ -24,19 +25,24 @@ change, and the third one is written."""
 _Part: TypeAlias = Generator[tuple[int, str], Array, None]
 
 
-def all_reduce(group: Group, value: Array, merge: Merge, final: Final, choice: Choice) -> Algorithm:
+def all_reduce(
+    group: Group, value: Array, merge: Merge, final: Final, choice: Choice, coding: Coding | None = None
+) -> Algorithm:
     """Merge the arrays of all members, which have one shape and type.
 
     Args:
         choice: the same in all members.
+        coding: how pieces are encoded that go between hosts; of 32-bit floats that are added.
     """
     flat = np.ascontiguousarray(value).reshape(-1)
     out = group.empty(flat.shape, flat.dtype)
-    yield from _in_order(group, flat, out, merge, final, choice)
+    yield from _in_order(group, flat, out, merge, final, choice, coding)
     return out.reshape(value.shape)
 
 
-def _in_order(group: Group, flat: Array, out: Array, merge: Merge, final: Final, choice: Choice) -> _Part:
+def _in_order(
+    group: Group, flat: Array, out: Array, merge: Merge, final: Final, choice: Choice, coding: Coding | None
+) -> _Part:
     if group.size == 1:
         np.copyto(out, flat)
         final(out)
@@ -45,10 +51,12 @@ def _in_order(group: Group, flat: Array, out: Array, merge: Merge, final: Final,
         parts = []
         for i, at in enumerate(cut(flat, choice.chunks)):
             all_of_it = _Within(group, range(group.size), f"{i}/")
-            parts.append(all_of_it.run(_in_order(all_of_it, flat[at], out[at], merge, final, each)))
+            parts.append(all_of_it.run(_in_order(all_of_it, flat[at], out[at], merge, final, each, None)))
         yield from _pipelined(parts)
     elif choice.inner is not None:
-        yield from _by_hosts(group, flat, out, merge, final, choice.inner)
+        yield from _by_hosts(group, flat, out, merge, final, choice.inner, coding)
+    elif coding is not None and len(set(group.hosts)) > 1:
+        yield from coded_pieces(group, flat, out, merge, final, coding)
     else:
         # Neighbours of a ring, or below one another in a tree, are best on one host.
         ranks = sorted(range(group.size), key=group.hosts.__getitem__)
@@ -224,7 +232,9 @@ def _span(parts: Sequence[slice], first: int, after: int) -> slice:
     return slice(parts[first].start, parts[after - 1].stop)
 
 
-def _by_hosts(group: Group, flat: Array, out: Array, merge: Merge, final: Final, inner: Choice) -> _Part:
+def _by_hosts(
+    group: Group, flat: Array, out: Array, merge: Merge, final: Final, inner: Choice, coding: Coding | None
+) -> _Part:
     """Merge in each host first, then pieces over hosts, and let all in the host have them: least goes between hosts.
 
     Args:
@@ -247,7 +257,7 @@ def _by_hosts(group: Group, flat: Array, out: Array, merge: Merge, final: Final,
             merged = group.empty(merged.shape, merged.dtype)
             yield from inside.run(merge_all(inside, "u", flat[at], merged, merge))
         across = _Within(group, [ranks[local] for ranks in by_host.values()], "o")
-        yield from across.run(_in_order(across, merged, out[at], merge, final, inner))
+        yield from across.run(_in_order(across, merged, out[at], merge, final, inner, coding))
         for other in range(len(mine)):
             if other != local:
                 inside.send(other, "d", out[at])

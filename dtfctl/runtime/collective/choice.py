@@ -125,6 +125,14 @@ def choose(nbytes: int, layout: Layout, hint: str = "auto") -> Choice:
     return Choice(best, why, chunks=_chunks(best, nbytes, hosts))
 
 
+def choose_coded(layout: Layout) -> Choice:
+    """Choose the order for an array that is encoded between hosts, of which there are several."""
+    why = "encoded between hosts"
+    pieces = Choice("pieces", why)
+    is_one_each = len(set(layout.hosts)) == len(layout.hosts)
+    return pieces if is_one_each else Choice("hierarchical", why, pieces)
+
+
 def _text(found: float) -> str:
     return f"{found * 1e3:.3g} ms"
 

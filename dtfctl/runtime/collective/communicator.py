@@ -12,7 +12,8 @@ import numpy as np
 from dtfctl.runtime.collective import algorithms, foreign_orders
 from dtfctl.runtime.collective.algorithms import Algorithm, Array
 from dtfctl.runtime.collective.all_reduce import all_reduce
-from dtfctl.runtime.collective.choice import Layout, choose
+from dtfctl.runtime.collective.choice import Layout, choose, choose_coded
+from dtfctl.runtime.collective.coded import LEAST, Coding, codec_of
 from dtfctl.runtime.collective.merging import MERGES, final_of
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError
@@ -119,6 +120,7 @@ class Communicator:
         instances: the rank of the source, -1 where there is none, of computations that all members have agreed on;
             those that wait until they have.
         counts: how often each computation was begun here.
+        owed: what codecs have left out of what this device has sent, by instance and piece.
     """
 
     room: Room
@@ -126,6 +128,7 @@ class Communicator:
     send_to: Callable[[Member, int, str, Array], None]
     instances: dict[int, int | list[Computation]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
+    owed: dict[int, dict[str, Array]] = field(default_factory=dict)
     _layouts: dict[tuple[int, ...], Layout] = field(default_factory=dict)
 
     @property
@@ -188,7 +191,8 @@ class Computation:
             self._prefix = f"{request.instance_key}.{self.count}."
             layout = communicator.layout(request.ranks)
             self.hosts = layout.hosts
-            self._algorithm = _algorithm(self, request, source, layout)
+            owed = communicator.owed.setdefault(request.instance_key, {}) if request.codec else {}
+            self._algorithm = _algorithm(self, request, source, layout, owed)
         else:
             self.tasks = [member.task for member in communicator.room.members]
             self._prefix = f"{request.group_key}:{request.instance_key}:{request.frame}"
@@ -315,7 +319,9 @@ class Computation:
         return True
 
 
-def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int, layout: Layout) -> Algorithm:
+def _algorithm(
+    group: algorithms.Group, request: CollectiveRequest, source: int, layout: Layout, owed: dict[str, Array]
+) -> Algorithm:
     """Choose how a computation is done."""
     value = request.value
     if request.kind == "Broadcast":
@@ -328,6 +334,8 @@ def _algorithm(group: algorithms.Group, request: CollectiveRequest, source: int,
     merge, final = MERGES[request.merge], final_of(request.final, group.size)
     if request.kind == "ReduceScatter":
         return algorithms.reduce_scatter(group, value, merge, final)
+    if request.codec and value.size >= LEAST and len(set(layout.hosts)) > 1:
+        return all_reduce(group, value, merge, final, choose_coded(layout), Coding(codec_of(request.codec), owed))
     return all_reduce(group, value, merge, final, choose(value.nbytes, layout, request.hint))
 
 

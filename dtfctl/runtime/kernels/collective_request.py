@@ -31,6 +31,7 @@ class CollectiveRequest:
         ranks: the members that compute together, if these are not all: the others do the same among themselves.
         subdivs, most_subdivs: `subdiv_offsets` and `max_subdivs_per_device`, for groups with TensorFlow's servers.
         is_even: arrays to be gathered have one shape in all devices; else they may differ in the first dimension.
+        codec: how arrays are encoded between hosts ("int8", "topk:ratio=0.01"); empty for not at all.
         frame: "FRAME:ITERATION" of who asks, "0:0" outside loops.
     """
 
@@ -52,12 +53,15 @@ class CollectiveRequest:
     subdivs: tuple[int, ...] = ()
     most_subdivs: int = -1
     is_even: bool = False
+    codec: str = ""
     frame: str = "0:0"
 
     @property
     def what(self) -> str:
         """Say what is computed, of what: all devices must say the same."""
         merged = f" {self.merge} {self.final}" if self.kind.startswith("Reduce") else ""
+        if self.codec:
+            merged += f" by {self.codec}"
         shape = self.shape[1:] if self.kind == "Gather" else self.shape
         return f"{self.kind}{merged} of {self.dtype.name}{list(shape)}"
 

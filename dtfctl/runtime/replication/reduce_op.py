@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from dtfctl.runtime.compression import parse_codec
 from dtfctl.runtime.ops.variables import VariableAggregation
 
 
@@ -57,17 +58,22 @@ class CommunicationOptions:
         bytes_per_pack: gradients are reduced together up to this size, in bytes; 0 leaves it to the strategy.
         timeout_seconds: a collective that takes longer fails with DeadlineExceededError; None waits.
         implementation: what carries it out.
+        compression: the codec of sums of 32-bit floats between hosts ("bfloat16", "float16", "int8",
+            "topk:ratio=0.01"); what it leaves out is added to the next ones. Within a host nothing is encoded.
     """
 
     bytes_per_pack: int = 0
     timeout_seconds: float | None = None
     implementation: CommunicationImplementation = CommunicationImplementation.AUTO
+    compression: str = "none"
 
     def __post_init__(self) -> None:
         if self.bytes_per_pack < 0:
             raise ValueError(f"bytes_per_pack must be >=0, got {self.bytes_per_pack}")
         if not isinstance(self.implementation, CommunicationImplementation):
             object.__setattr__(self, "implementation", CommunicationImplementation(self.implementation))
+        if self.compression != "none":
+            parse_codec(self.compression)
 
     def merge(self, options: CommunicationOptions | None) -> CommunicationOptions:
         """Return these options with what `options` says that is not its default."""
@@ -79,6 +85,7 @@ class CommunicationOptions:
             implementation=self.implementation
             if options.implementation is CommunicationImplementation.AUTO
             else options.implementation,
+            compression=self.compression if options.compression == "none" else options.compression,
         )
 
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
@@ -59,6 +60,8 @@ class Group:
                     timeout_seconds=options.timeout_seconds or 0.0,
                     **keys,
                 )
+                if options.compression != "none" and dtype is dtypes.float32:
+                    whole.op._set_attr("_compression", graph_pb2.AttrValue(s=options.compression.encode()))
                 whole.set_shape(value.shape)
                 out.append(divided(whole, self.size) if op is ReduceOp.MEAN and not mean else whole)
         return out

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.protocol import graph_pb2
 from tests.support.clusters import InProcessCluster, in_process_cluster
 from tests.support.waiting import eventually
 
@@ -115,6 +116,36 @@ def test_each_order_gives_the_same_sum(transport: str) -> None:
         with tf.Session(cluster.target("worker", 0)) as session:
             for result in session.run(outputs):
                 np.testing.assert_array_equal(result, value * TASKS)
+
+
+def encoded(total: tf.Tensor, codec: str) -> tf.Tensor:
+    total.op._set_attr("_compression", graph_pb2.AttrValue(s=codec.encode()))
+    return total
+
+
+@pytest.mark.parametrize(("codec", "near"), [("int8", 0.3), ("bfloat16", 0.1), ("topk:ratio=0.25", 5.0)])
+def test_sums_are_encoded_between_hosts(codec: str, near: float) -> None:
+    """Tasks that do not share memory count as hosts of their own."""
+    value = np.random.default_rng(3).standard_normal(50_000).astype(np.float32)
+    with in_process_cluster({"worker": TASKS}, transport="tcp") as cluster:
+        outputs = []
+        for task in range(TASKS):
+            with tf.device(on(task)):
+                outputs.append(encoded(reduce(tf.constant(value), TASKS), codec))
+        with tf.Session(cluster.target("worker", 0)) as session:
+            results = [session.run(outputs) for _ in range(2)]
+    for found in results:
+        assert len({result.tobytes() for result in found}) == 1
+        assert not np.array_equal(found[0], value * TASKS)
+    # What was left out the first time has come with the second.
+    np.testing.assert_allclose(sum(found[0] for found in results) / 2, value * TASKS, atol=near)
+
+
+@pytest.mark.parametrize(("codec", "settings"), [("int3", {}), ("int8", {"merge_op": "Max"}), ("topk:ratio=2", {})])
+def test_what_cannot_be_encoded_is_refused(codec: str, settings: dict[str, Any]) -> None:
+    total = encoded(reduce([1.0], 1, **settings), codec)
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"codec|topk|sums of 32-bit"):
+        session.run(total)
 
 
 def test_clients_that_know_nothing_of_each_other_compute_together(cluster: InProcessCluster) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dtfctl.runtime.compression import parse_codec
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.structural_ops import COLLECTIVES
 from dtfctl.runtime.kernels.collective.groups import CommunicatorResource
@@ -16,6 +17,8 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import handle_of, shape_text
 
+CODEC = "_compression"
+"""The attribute of a node that says how its arrays are encoded between hosts."""
 Ask = Callable[..., CollectiveRequest]
 
 KINDS = {
@@ -83,15 +86,32 @@ class _Settings(NamedTuple):
     subdivs: tuple[int, ...]
     most_subdivs: int
     is_even: bool
+    codec: str
+
+
+def _codec_of(k: KernelBuild, name: str, merge: str) -> str:
+    """Read how a node's arrays are to be encoded between hosts.
+
+    Raises:
+        InvalidArgumentError: there is no such codec, or it does not fit what the node computes.
+    """
+    codec: str = k.text_attr(CODEC, "none")
+    if codec == "none":
+        return ""
+    parse_codec(codec)
+    if name != "CollectiveReduce" or merge != "Add" or k.dtype("T").np != np.float32:
+        raise InvalidArgumentError(f"{CODEC}='{codec}' is for sums of 32-bit floats by CollectiveReduce", k.node.name)
+    return codec
 
 
 def _request_of(k: KernelBuild, op: str) -> Ask:
     """Make what turns the inputs of a node of a type of op into what it asks of its group."""
     name, version = (op[:-2], op[-1]) if op[-2:] in ("V2", "V3") else (op, "1")
+    merge = k.text_attr("merge_op", "Add") if version != "3" else k.text_attr("reduction", "Add")
     settings = _Settings(
         KINDS[name],
         k.dtype("T").np,
-        k.text_attr("merge_op", "Add") if version != "3" else k.text_attr("reduction", "Add"),
+        merge,
         k.text_attr("final_op", "Id"),
         k.text_attr("communication_hint", "auto"),
         float(k.attr("timeout_seconds")),
@@ -99,6 +119,7 @@ def _request_of(k: KernelBuild, op: str) -> Ask:
         tuple(k.attr("subdiv_offsets") or ()),
         k.attr("max_subdivs_per_device") if k.attr("max_subdivs_per_device") is not None else -1,
         version == "1",
+        _codec_of(k, name, merge),
     )
     if version == "3":
         return _by_communicator(k, settings)
@@ -195,4 +216,5 @@ def _request(
         settings.subdivs,
         settings.most_subdivs,
         settings.is_even,
+        settings.codec,
     )
