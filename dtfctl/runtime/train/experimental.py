@@ -8,8 +8,10 @@ from dtfctl.runtime.train.precision.optimizer import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
 )
+from dtfctl.runtime.train.staleness import BoundedStalenessHook
 
 __all__ = [
+    "BoundedStalenessHook",
     "DynamicLossScale",
     "FixedLossScale",
     "LossScale",
