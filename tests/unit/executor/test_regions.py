@@ -307,7 +307,7 @@ def test_loops_learn_the_same() -> None:
 
 
 def test_large_regions_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "_LEAST_BYTES_SHARED", 0)
+    monkeypatch.setattr(kept, "LEAST_BYTES_SHARED", 0)
 
     def make() -> tuple[Any, dict[Any, Any]]:
         x = tf.placeholder(tf.float32, [64, 40])

@@ -11,11 +11,9 @@ import numpy as np
 from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import threaded
-from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native import kept, machine
 from dtfctl.runtime.kernels.native.kept import Compiled
 
-# Phases that touch less are not worth waking a thread.
-_LEAST_BYTES_SHARED = 512 << 10
 _PARTS_EACH = 2
 
 # Regions that are alike share their code.
@@ -45,7 +43,7 @@ def call_of(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
             again(*arrays)
 
     size = shared_pool().size
-    shared = [p.blocks >= 2 and p.nbytes >= _LEAST_BYTES_SHARED for p in made.phases]
+    shared = [kept.is_shared(p.blocks, p.nbytes) for p in made.phases]
     if size < 2 or not any(shared):
         return alone
     part = loaded["part"]

@@ -2,7 +2,8 @@
 
     region(self, args, count)      looks at its arrays, then runs all loops       True, or False: they are others
     check0(numbers)                whether numbers that choose rows choose what is there
-    part(self, args, count)        the same with (phase, first, end) before them: some blocks of the loops of a phase
+    part(self, args, count)        the same with (phase, first, end) before them: some blocks of the loops of a phase;
+                                   where one is worth being shared out
     loop0(buffers..., first, end)  one loop: some blocks of its outermost dimension
 
 Loops one after the other that touch, in a block of rows, nothing that another one makes outside of that block, are a
@@ -17,7 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native import kept, machine
 from dtfctl.runtime.kernels.native.nests import Choice, Loops, View, collapsed
 from dtfctl.runtime.kernels.native.turns import I1, I8, I32, I64, PTR, SIZES, TYPES, VOID, Body, Flat, counted
 
@@ -88,7 +89,8 @@ class _Generator:
             self._loop(n, flat)
         self._run()
         self._entry("region", False)
-        self._entry("part", True)
+        if any(kept.is_shared(phase.blocks, phase.nbytes) for phase in self.phases):
+            self._entry("part", True)
         return Code(str(self.module), self.scratch, self.phases)
 
     # Phases -----------------------------------------------------------------------------------------------------------

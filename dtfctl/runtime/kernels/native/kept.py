@@ -28,6 +28,15 @@ _MOST_BYTES = 16 << 20
 _MOST_FILES = 4000
 
 
+# Phases that touch less are not worth waking a thread.
+LEAST_BYTES_SHARED = 512 << 10
+
+
+def is_shared(blocks: int, nbytes: int) -> bool:
+    """Tell whether a phase of so many blocks, which touches so much, is shared out to threads."""
+    return blocks >= 2 and nbytes >= LEAST_BYTES_SHARED
+
+
 @dataclass(frozen=True)
 class Phase:
     """Loops that go through rows together.
