@@ -13,6 +13,7 @@ from typing import Any
 
 _LOCK = threading.Lock()
 _SET, _APPEND, _POP = 0, 1, 2
+_LESS = (_POP, 0, None)
 
 
 class PersistentList:
@@ -32,7 +33,8 @@ class PersistentList:
 
     def __getitem__(self, index: int) -> Any:
         with _LOCK:
-            return self._root()[index]
+            items = self._items
+            return (self._root() if items is None else items)[index]
 
     def to_list(self) -> list[Any]:
         with _LOCK:
@@ -46,19 +48,23 @@ class PersistentList:
 
     def append(self, value: Any) -> PersistentList:
         with _LOCK:
-            items = self._root()
+            items = self._items
+            if items is None:
+                items = self._root()
             items.append(value)
-            return self._replaced(items, (_POP, 0, None))
+            return self._replaced(items, _LESS)
 
     def pop(self) -> PersistentList:
         with _LOCK:
-            items = self._root()
+            items = self._items
+            if items is None:
+                items = self._root()
             return self._replaced(items, (_APPEND, 0, items.pop()))
 
     def _replaced(self, items: list[Any], change: tuple[int, int, Any]) -> PersistentList:
         """Hand the items on to a new version; this one keeps the way back."""
-        new = PersistentList.__new__(PersistentList)
-        new._items, new._newer, new._change, new._size = items, None, (_POP, 0, None), len(items)
+        new: PersistentList = _new(PersistentList)
+        new._items, new._newer, new._change, new._size = items, None, _LESS, len(items)
         self._items, self._newer, self._change = None, new, change
         return new
 
@@ -87,3 +93,7 @@ class PersistentList:
             version._items, version._newer = items, None
             root = version
         return items
+
+
+# Loops make thousands of them a second.
+_new: Any = PersistentList.__new__

@@ -51,7 +51,11 @@ class TensorList:
 
     def with_items(self, items: PersistentList | Iterable[Any]) -> TensorList:
         """Make a list of the same kind with other items."""
-        return TensorList(self.element_dtype, self.element_shape, items, self.max_num_elements)
+        made: TensorList = _new(TensorList)
+        made.element_dtype, made.element_shape = self.element_dtype, self.element_shape
+        made.items = items if isinstance(items, PersistentList) else PersistentList(items)
+        made.max_num_elements = self.max_num_elements
+        return made
 
     def moved_variant(self, move: Callable[[Any], Any]) -> TensorList:
         """Copy the list, with its tensors brought to another memory by `move`."""
@@ -96,6 +100,8 @@ class TensorList:
         return f"TensorList({type_name(self.element_dtype)}, {shape_text(self.element_shape)}, {len(self)} items)"
 
 
+# Loops make thousands of them a second.
+_new: Any = TensorList.__new__
 register_variant(TENSOR_LIST, lambda proto: TensorList(*decode_tensor_list(proto)))
 
 
@@ -197,12 +203,12 @@ def list_in(handle: Any, dtype: DType | None = None) -> TensorList:
     Raises:
         InvalidArgumentError: it is something else.
     """
-    if handle.shape != ():
+    if handle.ndim:
         raise InvalidArgumentError(f"Input list must be a scalar saw: {shape_text(handle.shape)}")
     found = handle[()]
-    if not isinstance(found, TensorList):
+    if found.__class__ is not TensorList:
         raise InvalidArgumentError(f"Input handle is not a list. Saw: '{found!r}'")
-    if dtype is not None:
+    if dtype is not None and found.element_dtype is not dtype:
         check_dtype(found, dtype)
     return found
 

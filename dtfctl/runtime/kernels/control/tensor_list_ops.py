@@ -60,8 +60,10 @@ def tensor_list_push_back(k: KernelBuild) -> Kernel:
 
     def run(handle: Any, value: Any) -> Any:
         held = list_in(handle)
-        _check_item(held, value)
-        check_dtype(held, dtype)
+        if held.element_shape.dims_or_none != value.shape:
+            _check_item(held, value)
+        if held.element_dtype is not dtype:
+            check_dtype(held, dtype)
         if held.max_num_elements != -1 and len(held) >= held.max_num_elements:
             raise InvalidArgumentError(
                 f"Tried to push item into a full list list size: {len(held)} max_num_elements: {held.max_num_elements}"
@@ -116,9 +118,11 @@ def tensor_list_pop_back(k: KernelBuild) -> Kernel:
 
     def run(handle: Any, shape: Any) -> Any:
         held = list_in(handle, dtype)
-        if not len(held):
+        items = held.items
+        size = len(items)
+        if not size:
             raise InvalidArgumentError("Trying to pop from an empty list.")
-        value = held.items[len(held) - 1]
+        value = items[size - 1]
         if value is None:
             wanted = merged(shape_from(shape), held.element_shape)
             if not wanted.is_fully_defined():
@@ -127,7 +131,7 @@ def tensor_list_pop_back(k: KernelBuild) -> Kernel:
                     f"{shape_text(wanted)}"
                 )
             value = zeros_for(dtype, wanted.known())
-        return box(held.with_items(held.items.pop())), value
+        return box(held.with_items(items.pop())), value
 
     return run
 
