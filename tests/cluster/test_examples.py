@@ -69,6 +69,20 @@ def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str
 
 
 @pytest.mark.slow
+def test_recommendations_beat_what_sells_best_with_tables_over_two_ps(environ: dict[str, str], tmp_path: Path) -> None:
+    spec = tmp_path / "c.yaml"
+    spec.write_text("cluster: demo\ntasks: {ps: 2, worker: 1}\n")
+    up = dtfctl("up", spec, environ=environ)
+    assert up.returncode == 0, up.stderr
+    job = dtfctl("submit", "examples/recommend.py", "--users", 200_000, "--steps", 1500, environ=environ)
+    assert job.returncode == 0, job.stdout + job.stderr
+    said = re.search(r"recall@20: ([0-9.]+)% .* best: ([0-9.]+)%", job.stdout)
+    assert said is not None and float(said[1]) > 2 * float(said[2])
+    (folder,) = Path(environ["DTFCTL_HOME"]).glob("clusters/demo/jobs/*/checkpoint")
+    assert len(list(folder.glob("*-00001-of-00002"))) > 0, "each ps has saved its part of the users' table"
+
+
+@pytest.mark.slow
 def test_those_without_a_ps_lose_no_step_when_a_worker_dies(environ: dict[str, str], tmp_path: Path) -> None:
     """kill -9 in the middle of training: the others give the one that comes back what they have."""
     spec = tmp_path / "c.yaml"

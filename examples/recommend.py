@@ -1,0 +1,120 @@
+"""Recommend items to users: two embedding tables, split over the ps, of which each step moves a few rows.
+
+    dtfctl submit examples/recommend.py [--users 10000000] [--steps 3000]
+
+The data are made here, by a law that is stated in `Shop`: who buys what depends on tastes that only the purchases show.
+For every active user one purchase is held out; recall@20 says how often it is among the 20 items that are recommended,
+beside the 20 that sell best. Run without a cluster (`python examples/recommend.py`) it trains in one process.
+"""
+
+import argparse
+import os
+import sys
+
+import numpy as np
+
+import dtfctl.runtime as tf
+
+TOP = 20
+
+
+class Shop:
+    """Purchases. Items are of kinds; within a kind the n-th sells in proportion to 1/n. Every user likes two kinds and takes
+    three of four purchases from them, the fourth from all kinds. A user's id is any of `users`; `active` of them buy."""
+
+    def __init__(
+        self, users: int, active: int = 20_000, items: int = 2_000, kinds: int = 40, purchases: int = 20
+    ) -> None:
+        draw = np.random.default_rng(7)
+        self.items = items
+        ids = draw.choice(users, active, replace=False)
+        likes = draw.integers(kinds, size=(active, 2))
+        shape = (active, purchases + 1)
+        kind = np.take_along_axis(likes, draw.integers(2, size=shape), axis=1)
+        kind = np.where(draw.random(shape) < 0.75, kind, draw.integers(kinds, size=shape))
+        rank = np.arange(1, items // kinds + 1)
+        place = draw.choice(len(rank), size=shape, p=(1 / rank) / (1 / rank).sum())
+        bought = kind * len(rank) + place
+        self.users, self.bought, self.held_out = ids, bought[:, :-1], bought[:, -1]
+        self.share = np.bincount(self.bought.ravel(), minlength=items) / self.bought.size
+
+    def batches(self, size: int, seed: int):
+        """Draw (users, items) of purchases, for ever."""
+        draw = np.random.default_rng(seed)
+        while True:
+            row, column = draw.integers(len(self.users), size=size), draw.integers(self.bought.shape[1], size=size)
+            yield self.users[row], self.bought[row, column]
+
+    def recall(self, scores: np.ndarray, rows: np.ndarray) -> float:
+        """Share of rows whose held out item is among the best `TOP` of `scores` [rows, items]."""
+        best = np.argpartition(-scores, TOP, axis=1)[:, :TOP]
+        return float((best == self.held_out[rows, None]).any(axis=1).mean())
+
+
+def model(user, item, users: int, items: int, width: int, share: np.ndarray):
+    """The graph: loss, train op, the items' scores for users."""
+    near_zero = tf.random_normal_initializer(stddev=0.1, seed=3)
+    user_table = tf.get_variable("user_table", [users, width], initializer=near_zero)
+    item_table = tf.get_variable("item_table", [items, width], initializer=near_zero)
+    item_bias = tf.get_variable("item_bias", [items], initializer=tf.zeros_initializer())
+    of_user = tf.nn.embedding_lookup(user_table, user)
+    # Each user's item against those of the others in the batch; what sells often stands there often, which is taken off.
+    logits = tf.matmul(of_user, tf.nn.embedding_lookup(item_table, item), transpose_b=True)
+    logits += tf.nn.embedding_lookup(item_bias, item) - tf.gather(tf.constant(np.log(share + 1e-9), tf.float32), item)
+    same = tf.equal(item[:, None], item[None, :])
+    others = tf.logical_xor(same, tf.eye(tf.shape(item)[0], dtype=tf.bool))
+    logits = tf.where(others, tf.fill(tf.shape(logits), -1e9), logits)
+    labels = tf.range(tf.shape(item)[0])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    step = tf.train.get_or_create_global_step()
+    # The sum: a row's gradient is of the few purchases that it has in a batch.
+    train_op = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(losses), global_step=step)
+    scores = tf.matmul(of_user, tf.identity(item_table), transpose_b=True) + item_bias
+    return tf.reduce_mean(losses), train_op, scores
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--users", type=int, default=10_000_000, help="rows of the users' table")
+    parser.add_argument("--width", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=3000, help="steps of all workers together")
+    parser.add_argument("--batch", type=int, default=512)
+    args = parser.parse_args()
+
+    shop = Shop(args.users)
+    task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    strategy = tf.distribute.experimental.ParameterServerStrategy()
+    shards = max(1, len(task.cluster_spec().as_dict().get("ps", [])))
+    with (
+        strategy.scope(),
+        tf.variable_scope("", partitioner=tf.variable_axis_size_partitioner(1 << 26, max_shards=shards)),
+    ):
+        user, item = tf.placeholder(tf.int64, [None], name="user"), tf.placeholder(tf.int64, [None], name="item")
+        loss, train_op, scores = strategy.run(model, (user, item, args.users, shop.items, args.width, shop.share))
+        rows = np.arange(0, len(shop.users), 5)
+        final = tf.train.FinalOpsHook(scores, final_ops_feed_dict={user: shop.users[rows]})
+        hooks = [tf.train.StopAtStepHook(last_step=args.steps)]
+        if task.is_chief:
+            hooks += [final, tf.train.ProgressHook(total=args.steps, metrics={"loss": loss})]
+        with tf.train.MonitoredTrainingSession(
+            master=task.master(),
+            is_chief=task.is_chief,
+            checkpoint_dir=os.environ.get("DTF_CHECKPOINT_DIR"),
+            save_checkpoint_secs=60,
+            save_summaries_steps=None,
+            hooks=hooks,
+        ) as session:
+            for users, items in shop.batches(args.batch, seed=task.task_id):
+                if session.should_stop():
+                    break
+                session.run(train_op, {user: users, item: items})
+    if not task.is_chief:
+        return 0
+    ours = shop.recall(final.final_ops_values, rows)
+    popular = shop.recall(np.broadcast_to(shop.share, (len(rows), shop.items)), rows)
+    print(f"recall@{TOP}: {ours:.1%} of {len(rows)} held-out purchases; what sells best: {popular:.1%}")
+    return 0 if ours > 2 * popular else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
