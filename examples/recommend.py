@@ -19,8 +19,11 @@ TOP = 20
 
 
 class Shop:
-    """Purchases. Items are of kinds; within a kind the n-th sells in proportion to 1/n. Every user likes two kinds and takes
-    three of four purchases from them, the fourth from all kinds. A user's id is any of `users`; `active` of them buy."""
+    """Purchases of items, which are of kinds; within a kind the n-th sells in proportion to 1/n.
+
+    Every user likes two kinds and takes three of four purchases from them, the fourth from all kinds. A user's id is
+    any of `users`; `active` of them buy.
+    """
 
     def __init__(
         self, users: int, active: int = 20_000, items: int = 2_000, kinds: int = 40, purchases: int = 20
@@ -58,7 +61,7 @@ def model(user, item, users: int, items: int, width: int, share: np.ndarray):
     item_table = tf.get_variable("item_table", [items, width], initializer=near_zero)
     item_bias = tf.get_variable("item_bias", [items], initializer=tf.zeros_initializer())
     of_user = tf.nn.embedding_lookup(user_table, user)
-    # Each user's item against those of the others in the batch; what sells often stands there often, which is taken off.
+    # Each user's item against those of the others in the batch; there stands often what sells often: that is taken off.
     logits = tf.matmul(of_user, tf.nn.embedding_lookup(item_table, item), transpose_b=True)
     logits += tf.nn.embedding_lookup(item_bias, item) - tf.gather(tf.constant(np.log(share + 1e-9), tf.float32), item)
     same = tf.equal(item[:, None], item[None, :])
