@@ -33,8 +33,8 @@ from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink,
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix
 from dtfctl.runtime.rendezvous.transports.joined_link import link_over
 from dtfctl.runtime.rendezvous.transports.lane_link import UNSENT
-from dtfctl.runtime.rendezvous.transports.lanes import CHUNK
-from dtfctl.runtime.rendezvous.transports.plain import PlainLink
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, SHORT
+from dtfctl.runtime.rendezvous.transports.plain import HEAD, PlainLink
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
@@ -360,6 +360,13 @@ def test_frames_of_two_lanes_may_be_cut_anywhere(size: int) -> None:
     assert [np.ndim(f.value) for f in owner.frames if f.key == "long;0:0"] == [1, 0]
     link.close()
     mine.close()
+
+
+def test_the_longest_short_tensor_passes_in_one_piece() -> None:
+    """In two whoever waits for it would wake twice."""
+    data = passing([tensor(np.zeros(BUFFER, np.uint8))])
+    _, lane, size = HEAD.unpack_from(data)
+    assert (lane, HEAD.size + size) == (SHORT, len(data))
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -28,6 +28,8 @@ from dtfctl.runtime.rendezvous.transports.meter import SOCKET_BUFFER, Meter
 
 METHOD = "/dtf.WorkerService/Stream"
 FROM_TASK, FROM_LIFE, TO_LIFE = "dtf-task", "dtf-incarnation", "dtf-to-incarnation"
+# Of one message: a short frame may be as long as a report of a step.
+_MOST = CHUNK << 1
 _SHORT, _LONG = bytes([SHORT]), bytes([LONG])
 
 
@@ -81,7 +83,7 @@ class Outbox:
                         meter.ended(time.monotonic(), None)
                     self._news.wait()
                 if lanes.short:
-                    lane, parts = _SHORT, [lanes.next_short(CHUNK)]
+                    lane, parts = _SHORT, lanes.next_short()
                 else:
                     lane, parts = _LONG, [lanes.next_long()]
                     size = len(parts[0])
@@ -89,11 +91,16 @@ class Outbox:
                         parts.append(lanes.next_long())
                         size += len(parts[-1])
                 is_last = not (lanes.short or lanes.long)
-            chunk = b"".join((lane, *parts))
+            size = sum(map(len, parts))
+            if size <= _MOST:
+                chunks = [b"".join((lane, *parts))]
+            else:
+                data = b"".join(parts)
+                chunks = [lane + data[at : at + _MOST] for at in range(0, size, _MOST)]
             # Who asks later whether a tensor is still held must not find it here.
             parts.clear()
-            yield chunk
-            meter.wrote(len(chunk))
+            yield from chunks
+            meter.wrote(size)
             # Only when the kernel's buffers are full chunks wait for the network.
             if not is_last and meter.sent >= SOCKET_BUFFER:
                 meter.full(time.monotonic())

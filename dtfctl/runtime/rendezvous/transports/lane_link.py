@@ -28,8 +28,8 @@ UNSENT = CHUNK
 INLINE = 1 << 20
 # So many short frames are written with the link's lock held, like those of links between tasks of a host.
 _AT_ONCE = 64
-Piece: TypeAlias = tuple[int, bytes | memoryview]
-"""A lane, and what passes in it."""
+Piece: TypeAlias = tuple[int, list[bytes | memoryview]]
+"""A lane, and what passes in it together, in parts."""
 
 
 class _State(Enum):
@@ -49,8 +49,6 @@ class LaneLink(SocketLink):
     A subclass makes bytes of pieces (`_load`, `_taken`), and pieces of bytes (`_read`).
     """
 
-    longest = 1 << 20
-    """How many bytes a piece may have."""
     computes = True
     """Whether making what passes takes long enough to be left to the pumps; else the reactor writes what it can."""
 
@@ -119,7 +117,7 @@ class LaneLink(SocketLink):
         lanes = self._lanes
         try:
             while lanes.short:
-                self._load([(SHORT, lanes.next_short(self.longest))])
+                self._load([(SHORT, lanes.next_short())])
                 if not self._write_out():
                     self._state = _FULL
                     REACTOR.watch_for_space(self, True)
@@ -211,13 +209,15 @@ class LaneLink(SocketLink):
         pieces: list[Piece] = []
         size, most = 0, self._most()
         if lanes.short:
-            data = lanes.next_short(self.longest)
-            size = len(data)
-            pieces.append((SHORT, data))
-        while lanes.long and size < most:
-            data = lanes.next_long()
-            size += len(data)
-            pieces.append((LONG, data))
+            parts = lanes.next_short()
+            size = sum(map(len, parts))
+            pieces.append((SHORT, parts))
+        if lanes.long and size < most:
+            parts = []
+            while lanes.long and size < most:
+                parts.append(lanes.next_long())
+                size += len(parts[-1])
+            pieces.append((LONG, parts))
         return pieces
 
     def writable(self) -> None:

@@ -19,8 +19,9 @@ SHORT, LONG = 2, 3
 # Of a long tensor in one piece. Of 64 KB to 1 MB this moved most: it is still in the core's cache when it is copied to
 # the socket, and there are few calls.
 CHUNK = 1 << 19
-MOST_SHORT = 1 << 16
-"""How many bytes of short frames pass together, at most, but for a single one that is longer."""
+MOST_SHORT = BUFFER + (1 << 13)
+"""How many bytes of short frames pass together, at most, but for a single one that is longer. The longest payload that
+is short passes with what stands before it: apart, whoever waits for it would wake twice."""
 _TENSOR = Kind.TENSOR
 
 
@@ -58,23 +59,15 @@ class Lanes:
             self._short_writer.write(message, out)
             self.short.extend(out)
 
-    def next_short(self, most: int) -> bytes | memoryview:
-        """Take short frames that go together, if there are any: at most `most` bytes, which are more than
-        `MOST_SHORT`."""
+    def next_short(self) -> list[bytes | memoryview]:
+        """Take short frames that go together, if there are any."""
         short = self.short
-        first = short.popleft()
-        size = len(first)
-        if short and size <= MOST_SHORT:
-            parts = [first]
-            while short and size + len(short[0]) <= MOST_SHORT:
-                parts.append(short.popleft())
-                size += len(parts[-1])
-            return b"".join(parts)
-        if size > most:
-            view = memoryview(first)
-            short.appendleft(view[most:])
-            return view[:most]
-        return first
+        parts = [short.popleft()]
+        size = len(parts[0])
+        while short and size + len(short[0]) <= MOST_SHORT:
+            parts.append(short.popleft())
+            size += len(parts[-1])
+        return parts
 
     def next_long(self) -> bytes | memoryview:
         """Take a piece of a long frame, if there is one: at most `CHUNK` bytes."""

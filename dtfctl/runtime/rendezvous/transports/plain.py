@@ -11,7 +11,7 @@ import struct
 
 from dtfctl.net import reasons
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableError
-from dtfctl.runtime.rendezvous.frames import BUFFER, FrameReader
+from dtfctl.runtime.rendezvous.frames import FrameReader
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.lane_link import LaneLink, Piece
 from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, SHORT
@@ -22,6 +22,8 @@ HEAD = struct.Struct("<HHI")
 _MARK = 0xD7F4
 # Less is copied behind its head rather than written from two places.
 _SMALL = 1 << 14
+# Read when it is not known what comes. Of a longer frame the rest is read to where it is needed, instead of copied.
+_AHEAD = 1 << 13
 # Where a link carries so many bytes a second, or it is not known yet, so much is given to the kernel at once: it makes
 # transfers of 1 MB a fifth faster, and nothing waits for it for long.
 _FAST, _AT_ONCE = 2e8, 1 << 20
@@ -37,7 +39,7 @@ class PlainLink(LaneLink):
     ) -> None:
         super().__init__(sock, peer_task, local_life, peer_life, owner, name)
         # What came when it was not known what would: heads, and short frames. So much of it is there.
-        self._buffer = memoryview(bytearray(BUFFER + HEAD.size))
+        self._buffer = memoryview(bytearray(_AHEAD))
         self._there = 0
         # Whose bytes come next, and how many.
         self._lane = self._reader
@@ -49,14 +51,11 @@ class PlainLink(LaneLink):
 
     def _load(self, pieces: list[Piece]) -> int:
         out: list[bytes | memoryview] = []
-        total = at = 0
-        while at < len(pieces):
-            lane, begin, size = pieces[at][0], at, 0
-            while at < len(pieces) and pieces[at][0] == lane:
-                size += len(pieces[at][1])
-                at += 1
+        total = 0
+        for lane, parts in pieces:
+            size = sum(map(len, parts))
             out.append(HEAD.pack(_MARK, lane, size))
-            out += [data for _, data in pieces[begin:at]]
+            out += parts
             total += HEAD.size + size
         self._unsent = [memoryview(b"".join(out))] if total <= _SMALL else [memoryview(data) for data in out]
         return total

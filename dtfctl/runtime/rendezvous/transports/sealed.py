@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dtfctl.net import reasons
 from dtfctl.net.records import FORKED, HEADER_SIZE, LONGEST, OVERHEAD, RecordError, Records, Ticket
 from dtfctl.runtime.framework.errors import UnavailableError
-from dtfctl.runtime.rendezvous.frames import BUFFER, Message
+from dtfctl.runtime.rendezvous.frames import Message
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.lane_link import LaneLink, Piece
 from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, LONG, MOST_SHORT, SHORT
@@ -22,9 +22,8 @@ from dtfctl.runtime.rendezvous.transports.sockets import MOST_BYTES
 
 log = logging.getLogger(__name__)
 # Read when it is not known what comes: as much as all short frames that may be in one record.
-_UNKNOWN = BUFFER + OVERHEAD + HEADER_SIZE
+_UNKNOWN = MOST_SHORT + OVERHEAD + HEADER_SIZE
 _PLACE = CHUNK + MOST_SHORT + 4 * OVERHEAD
-_SMALL = 1 << 14
 
 
 class _Places:
@@ -55,8 +54,6 @@ _PLACES = _Places(8)
 class SealedLink(LaneLink):
     """A Link over a socket whose ends have the same keys; see SocketLink."""
 
-    longest = LONGEST
-
     def __init__(
         self,
         sock: socket.socket,
@@ -86,11 +83,15 @@ class SealedLink(LaneLink):
 
     def _load(self, pieces: list[Piece]) -> int:
         try:
-            if len(pieces) == 1 and len(pieces[0][1]) <= _SMALL:
-                sealed = self._sealer.seal(*pieces[0])
+            if len(pieces) == 1 and pieces[0][0] == SHORT:
+                sealed = b"".join(self._sealer.seal(SHORT, data) for data in _records(pieces[0][1]))
                 self._unsent = [memoryview(sealed)]
                 return len(sealed)
-            tickets = [(self._sealer.take(lane, len(data)), data) for lane, data in pieces]
+            tickets = [
+                (self._sealer.take(lane, len(data)), data)
+                for lane, parts in pieces
+                for data in (parts if lane == LONG else _records(parts))
+            ]
             size = sum(ticket.size + OVERHEAD for ticket, _ in tickets)
             if self._place is None or len(self._place) < size:
                 _PLACES.give(self._place)
@@ -176,3 +177,9 @@ class SealedLink(LaneLink):
         else:
             del space
             reader.feed(ticket.open(sealed))
+
+
+def _records(parts: list[bytes | memoryview]) -> list[bytes | memoryview]:
+    """Make of short frames that go together what each record holds."""
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    return [data] if len(data) <= LONGEST else [data[at : at + LONGEST] for at in range(0, len(data), LONGEST)]
