@@ -21,6 +21,8 @@ class TaskFigures:
     """How many parts of steps ended in each interval of `STEP_BOUNDS_S`; empty before the first."""
     steps_s: float = 0.0
     """What all of them took together."""
+    waited_s: float = 0.0
+    """Of that, until something came from another task."""
     sent: Mapping[str, int] = field(default_factory=dict)
     """Bytes of tensors and messages to other tasks, by transport, before encryption."""
     received: Mapping[str, int] = field(default_factory=dict)

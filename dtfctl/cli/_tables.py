@@ -252,6 +252,8 @@ def _troubles(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen
     for task in tasks:
         if task.state in ("failed", "crashed") and task.last_lines:
             out += ["", f"last lines of {task.name}:", *(f"  {line}" for line in task.last_lines[-_LAST_LINES:])]
+    if status.advice:
+        out += ["", *(f"advice: {text}" for text in status.advice)]
     if status.notes:
         out += ["", *(f"note: {text}" for text in status.notes)]
     return out

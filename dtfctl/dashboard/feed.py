@@ -189,6 +189,7 @@ def _cluster(status: ClusterStatus) -> dict[str, Any]:
         "epoch": status.controller.epoch,
         "problems": list(status.problems),
         "notes": list(status.notes),
+        "advice": list(status.advice),
         "links": _clean(to_plain(status.links)),
         "away": "",
     }

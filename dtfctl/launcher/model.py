@@ -250,6 +250,8 @@ class ClusterStatus:
     """What a person is to know although all is well: until the next `up`."""
     links: tuple[LinkStatus, ...] = ()
     """Each pair of hosts whose link was measured."""
+    advice: tuple[str, ...] = ()
+    """What steps have spent too much of their time on for a while, and what to do about it; one sentence each."""
 
     @property
     def running(self) -> int:

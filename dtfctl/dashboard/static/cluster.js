@@ -16,6 +16,7 @@ export function Cluster({ known }) {
     </div>
     ${cluster.problems?.length > 0 && html`<section class="card problem" role="alert"><h2>What is wrong</h2><ul>${cluster.problems.map((p) => html`<li>${p}</li>`)}</ul></section>`}
     ${cluster.notes?.length > 0 && html`<section class="card note"><h2>Good to know</h2>${cluster.notes.map((p) => html`<div>${p}</div>`)}</section>`}
+    ${cluster.advice?.length > 0 && html`<section class="card note"><h2>What would be faster</h2><ul>${cluster.advice.map((p) => html`<li>${p}</li>`)}</ul></section>`}
     <section class="card"><header><h2>Tasks</h2><span class="spring"></span>
       <input type="search" placeholder="Find ( / )" aria-label="Find tasks" value=${text} onInput=${(e) => find(e.target.value)} /></header>
       <${Table} label="Tasks" rows=${shown} tick=${Math.floor(Date.now() / 5000)} empty=${text ? "No task is like that." : "No tasks."}

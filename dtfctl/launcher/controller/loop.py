@@ -164,6 +164,7 @@ class ControllerLoop:
             if is_tick:
                 self.hosts.judge()
                 self.tasks.look_at_links()
+                self.tasks.look_at_steps()
                 if renewed := self._certificates.look(time.monotonic()):
                     self.store.add_event("controller.certified", "controller", f"new: {', '.join(renewed)}")
             if desired_state.changed:
@@ -229,6 +230,7 @@ class ControllerLoop:
             ),
             notes=desired_state.notes,
             links=self.links.known(hosts.keys()),
+            advice=self.tasks.steps.advice(),
         )
         is_known = not desired_state.changed and not self.hosts.sharing.is_due
         settled = desired_state.spec is not None and is_known and statuses.is_settled(tasks, hosts)

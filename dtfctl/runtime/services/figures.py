@@ -31,6 +31,7 @@ def figures_of(worker: Worker) -> TaskFigures:
     return TaskFigures(
         step_counts=tuple(STEPS.counts) if any(STEPS.counts) else (),
         steps_s=STEPS.seconds,
+        waited_s=STEPS.waited,
         sent=dict(CARRIED.sent),
         received=dict(CARRIED.received),
         queues=dict(islice(sorted(queues.items()), MOST_QUEUES)),

@@ -95,7 +95,7 @@ class Part:
         if recorder is not None:
             recorder.ended(partition, step.step_id, taken, trace)
         partition.ran(taken, table)
-        STEPS.add(taken)
+        STEPS.add(taken, table.waited_s)
         return fetched, went
 
     def _run_by_table(self, step: Step, values: Sequence[Any], trace: StepTrace | None) -> list[Any]:

@@ -15,19 +15,20 @@ class StepTally:
 
     Attributes:
         counts: one an interval, and one for what took longer.
-        seconds: all of them together.
+        seconds: all of them together; waited: of that, until something came from another task.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.counts = [0] * (len(STEP_BOUNDS_S) + 1)
-        self.seconds = 0.0
+        self.seconds = self.waited = 0.0
 
-    def add(self, taken_s: float) -> None:
+    def add(self, taken_s: float, waited_s: float = 0.0) -> None:
         place = bisect_left(STEP_BOUNDS_S, taken_s)
         with self._lock:
             self.counts[place] += 1
             self.seconds += taken_s
+            self.waited += waited_s
 
 
 class CarriedTally:

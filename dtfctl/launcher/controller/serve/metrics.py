@@ -137,6 +137,9 @@ def _tasks(status: ClusterStatus) -> Iterable[Family]:
 
 def _runtimes(status: ClusterStatus) -> Iterable[Family]:
     took = Family("dtfctl_runtime_step_seconds", "histogram", "How long a step's part in a task takes.")
+    waited = Family(
+        "dtfctl_runtime_waited_seconds_total", "counter", "Of steps' time, until other tasks sent something."
+    )
     open_steps = Family("dtfctl_runtime_open_steps", "gauge", "Steps that have begun in a task and not ended.")
     sent = Family("dtfctl_runtime_sent_bytes_total", "counter", "Bytes of tensors and messages to other tasks.")
     received = Family("dtfctl_runtime_received_bytes_total", "counter", "Bytes of tensors and messages from others.")
@@ -151,6 +154,7 @@ def _runtimes(status: ClusterStatus) -> Iterable[Family]:
         name: dict[str, str | int] = {"role": task.job, "index": task.index}
         figures = task.figures
         took.add_histogram(figures.step_counts, figures.steps_s, STEP_BOUNDS_S, name)
+        waited.add(figures.waited_s, **name)
         open_steps.add(figures.open_steps, **name)
         spared.add(task.spared_bytes, **name)
         variables.add(figures.variables_bytes, **name)
@@ -163,7 +167,7 @@ def _runtimes(status: ClusterStatus) -> Iterable[Family]:
             queues.add(count, **name, queue=queue)
         for link in task.links:
             rate.add(link.bytes_s or None, **name, peer=link.peer, transport=link.transport)
-    yield from (took, open_steps, sent, received, spared, rate, queues, variables, threads)
+    yield from (took, waited, open_steps, sent, received, spared, rate, queues, variables, threads)
 
 
 def _jobs(status: ClusterStatus) -> Iterable[Family]:

@@ -11,6 +11,7 @@ from dtfctl.launcher.controller.decisions.changes import check_possible, scaled,
 from dtfctl.launcher.controller.decisions.link_faults import LinkFaults
 from dtfctl.launcher.controller.decisions.link_rates import LinkRates
 from dtfctl.launcher.controller.decisions.placement import place
+from dtfctl.launcher.controller.decisions.step_times import StepTimes
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.state import job_lifecycle
 from dtfctl.launcher.controller.state.desired_state import DesiredState
@@ -46,6 +47,7 @@ class TaskManager:
         self._revision = 0
         self.links = LinkFaults()
         self._rates = LinkRates()
+        self.steps = StepTimes()
 
     # ------------------------------------------------------------------ commands (in a transaction)
 
@@ -173,6 +175,22 @@ class TaskManager:
             ]
             news += self._rates.look(ways, host_of, time.monotonic())
         for item in news:
+            self._desired_state.store.add_event(item.kind, item.subject, item.reason)
+
+    def look_at_steps(self) -> None:
+        """Look what tasks' steps spend their time on. In a transaction."""
+        now = time.monotonic()
+        if not self.steps.is_due(now):
+            return
+        figures = {
+            name: report.status.figures
+            for host in self._hosts.all.values()
+            if host.state == "up"
+            for name, report in host.tasks.items()
+            if report.status.state == "running"
+        }
+        groups = [[placed.task for placed in job.placed] for job in self._desired_state.jobs if not job.is_final]
+        for item in self.steps.look(figures, groups, now):
             self._desired_state.store.add_event(item.kind, item.subject, item.reason)
 
     def send_orders(self) -> None:
