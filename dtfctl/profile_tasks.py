@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dtfctl.runtime.profiler.capture import Target, capture
 from dtfctl.runtime.profiler.chrome import write_chrome
 from dtfctl.runtime.profiler.perfetto import write_perfetto
 from dtfctl.runtime.profiler.summary import summarize
+from dtfctl.runtime.profiler.xplane import write_xplane
 
 
 def main() -> int:
@@ -32,7 +34,9 @@ def main() -> int:
         return 1
     path = Path(asked["file"])
     try:
-        if asked["format"] == "chrome":
+        if asked["format"] == "xplane":
+            write_xplane(records, path, time.strftime("%Y_%m_%d_%H_%M_%S"))
+        elif asked["format"] == "chrome":
             with path.open("w") as text:
                 write_chrome(records, text)
         else:

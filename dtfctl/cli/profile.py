@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -16,7 +16,11 @@ from dtfctl.cli._screen import Screen
 from dtfctl.cli._select import seconds
 from dtfctl.launcher.errors import UsageError
 
-ENDINGS = {"perfetto": "perfetto-trace", "chrome": "json"}
+if TYPE_CHECKING:
+    from dtfctl.launcher.operator.profiling import Format
+
+ENDINGS: Mapping[Format, str] = {"perfetto": ".perfetto-trace", "chrome": ".json", "xplane": ""}
+"""By format. For TensorBoard it is a folder."""
 LONGEST_S = 600.0
 MOST_STEPS = 10_000
 
@@ -26,6 +30,7 @@ MOST_STEPS = 10_000
         "dtfctl profile",
         "dtfctl profile train-1 --steps 50",
         "dtfctl profile --to steps.json --format chrome",
+        "dtfctl profile --format xplane --to logs",
         "dtfctl profile --max-time 2m -o json",
     ],
     exits=[0, 2, 4, 7, 8],
@@ -45,7 +50,10 @@ def profile(
         typer.Option("--to", metavar="FILE", help="Where to write it; by default CLUSTER-TIME with an ending."),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="perfetto, or chrome for JSON that more viewers read.")
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="perfetto; chrome: JSON, for more viewers; xplane: TensorBoard's."
+        ),
     ] = "perfetto",
 ) -> int:
     """Record what all tasks do in some steps, as a timeline, and say where the time goes.
@@ -53,22 +61,24 @@ def profile(
     Each step's part in each task, the tensors between tasks, what is waited for, the nodes of some of the steps and
     Python's garbage collections, on one clock. Open the file at https://ui.perfetto.dev (nothing leaves your machine
     there), that of --format chrome in chrome://tracing too. Steps of jobs with `framework: dtf` are recorded; while
-    nothing is, it costs nothing.
+    nothing is, it costs nothing. --format xplane makes a folder that TensorBoard's profile plugin reads
+    (tensorboard --logdir FOLDER).
     """
-    if format not in ENDINGS:
+    chosen = next((known for known in ENDINGS if known == format), None)
+    if chosen is None:
         raise UsageError(f"`{format}` is no format", f"one of: {', '.join(ENDINGS)}")
     seconds_most = seconds(longest, "--max-time")
     if not 0 < seconds_most <= LONGEST_S:
         raise UsageError(f"--max-time is to be more than 0 and at most {LONGEST_S:.0f}s")
-    if to is not None and (to.is_dir() or not to.absolute().parent.is_dir()):
+    if to is not None and chosen != "xplane" and (to.is_dir() or not to.absolute().parent.is_dir()):
         raise UsageError(f"--to {to}: " + ("that is a folder" if to.is_dir() else f"there is no folder {to.parent}"))
+    if to is not None and chosen == "xplane" and to.exists() and not to.is_dir():
+        raise UsageError(f"--to {to}: TensorBoard's files need a folder, and that is a file")
     screen = session.screen
     cluster = session.open()
-    file = to or Path(f"{cluster.name}-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[format]}")
+    file = to or Path(f"{cluster.name}-{time.strftime('%Y%m%d-%H%M%S')}{ENDINGS[chosen]}")
     screen.note(f"recording {plural(steps, 'step')} of each task, for {duration(seconds_most)} at most")
-    found = cluster.profile(
-        job or "", file=file, steps=steps, seconds=seconds_most, format="chrome" if format == "chrome" else "perfetto"
-    )
+    found = cluster.profile(job or "", file=file, steps=steps, seconds=seconds_most, format=chosen)
     if screen.is_data:
         screen.data("Profile", {"cluster": cluster.name, "file": str(file), **found})
         return 0

@@ -487,7 +487,7 @@ class Cluster:
         file: Path,
         steps: int = 20,
         seconds: float = 30.0,
-        format: Literal["perfetto", "chrome"] = "perfetto",
+        format: Literal["perfetto", "chrome", "xplane"] = "perfetto",
         on_steps: Callable[[Mapping[str, int]], None] = lambda _: None,
     ) -> dict[str, Any]:
         """Record a timeline of what all tasks do in some steps, write it to `file`, and give its summary.
@@ -495,6 +495,7 @@ class Cluster:
         Args:
             job: whose steps; "": of all jobs.
             steps, seconds: how many of each task that runs any, and the longest time.
+            format: of the file; `xplane` makes it a folder for TensorBoard.
             on_steps: is told how many steps of each task are recorded.
 
         Raises:

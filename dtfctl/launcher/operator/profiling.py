@@ -15,7 +15,7 @@ from dtfctl.launcher.model import ClusterStatus, TaskStatus
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.paths import ClusterPaths
 
-Format: TypeAlias = Literal["perfetto", "chrome"]
+Format: TypeAlias = Literal["perfetto", "chrome", "xplane"]
 STOP_S = 3.0
 
 

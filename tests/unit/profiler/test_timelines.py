@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, strategies as st
 
+from dtfctl.protocol import xplane_pb2
 from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.profiler.chrome import write_chrome
 from dtfctl.runtime.profiler.perfetto import write_perfetto
 from dtfctl.runtime.profiler.summary import summarize
 from dtfctl.runtime.profiler.tracks import bars
+from dtfctl.runtime.profiler.xplane import write_xplane
 from dtfctl.runtime.steps.recording import Event, Kind
 from tests.unit.profiler.traces import read
 
@@ -104,3 +109,24 @@ def test_a_summary_names_whom_a_worker_waits_for_and_the_slow_one() -> None:
         "worker/1 waits 60% of the step for ps/0",
         "worker/1 takes 2.0 times as long for a step as worker/0, the fastest",
     ]
+
+
+@given(records)
+def test_tensorboard_gets_every_event_where_it_began(found: list[TaskRecord]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_xplane([replace(record, name=f"t/{n}") for n, record in enumerate(found)], Path(folder), "run")
+        assert {file.parent for file in files} <= {Path(folder, "plugins", "profile", "run")}
+        spaces = {file.name: xplane_pb2.XSpace.FromString(file.read_bytes()) for file in files}
+    assert sorted(spaces) == [f"t_{n}.xplane.pb" for n, record in enumerate(found) if record.events]
+    for n, record in enumerate(found):
+        if not record.events:
+            continue
+        (plane,) = spaces[f"t_{n}.xplane.pb"].planes
+        shown = [
+            (line.timestamp_ns + event.offset_ps // 1000, event.duration_ps // 1000)
+            for line in plane.lines
+            for event in line.events
+        ]
+        assert sorted(shown) == sorted((event.start, event.spent) for event in record.events)
+        used = {event.metadata_id for line in plane.lines for event in line.events}
+        assert used == plane.event_metadata.keys() and all(plane.event_metadata[i].id == i for i in used)
