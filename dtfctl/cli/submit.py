@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FIRST_BEGIN = ": begins at step 0 ("
 CHOICES = {
-    "--replication": ("between-graph", "in-graph"),
+    "--replication": ("between-graph", "in-graph", "elastic"),
     "--framework": ("dtf", "tensorflow", "torch", "jax", "command"),
     "--success": ("all", "chief"),
     "--tf-config": ("full", "sparse"),
@@ -83,7 +83,8 @@ def submit(
         typer.Option(
             "--replication",
             metavar="KIND",
-            help="between-graph: one process a worker; in-graph: one in all.",
+            help="between-graph: one process a worker; in-graph: one in all; elastic: one a worker, also for workers "
+            "that come later.",
         ),
     ] = "between-graph",
     job_id: Annotated[

@@ -26,7 +26,7 @@ RESTARTED = "restarted on request"
 TaskHealth: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]
 HostState: TypeAlias = Literal["pending", "up", "suspect", "down", "quarantined", "drained"]
 JobState: TypeAlias = Literal["queued", "running", "recovering", "succeeded", "failed", "cancelled"]
-Replication: TypeAlias = Literal["between-graph", "in-graph"]
+Replication: TypeAlias = Literal["between-graph", "in-graph", "elastic"]
 Framework: TypeAlias = Literal["dtf", "tensorflow", "torch", "jax", "command"]
 
 Success: TypeAlias = Literal["all", "chief"]

@@ -106,6 +106,40 @@ def test_those_without_a_ps_lose_no_step_when_a_worker_dies(environ: dict[str, s
 
 
 @pytest.mark.nightly
+def test_an_elastic_job_goes_on_with_whoever_is_there(environ: dict[str, str], tmp_path: Path) -> None:
+    """A worker more, kill -9 of one, and one fewer, in the middle of training: nobody begins anew."""
+    spec = tmp_path / "c.yaml"
+    spec.write_text("cluster: demo\ntasks: {worker: 2}\n")
+    up = dtfctl("up", spec, environ=environ)
+    assert up.returncode == 0, up.stderr
+    cluster = Cluster.open("demo")
+    options = ["--replication", "elastic", "examples/replication/elastic.py", "--steps", "3000", "--pause", "0.01"]
+    command = [sys.executable, "-m", "dtfctl", "submit", *options]
+    seen: list[str] = []
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True, cwd=ROOT) as client:
+        assert client.stdout is not None
+
+        def until(text: str) -> None:
+            for line in client.stdout or ():
+                seen.append(line)
+                if text in line:
+                    return
+            raise AssertionError(f"it ended before {text!r}: {seen}")
+
+        until("worker/0 | 2 workers go on from step 0")
+        cluster.scale({"worker": 3})
+        until("worker/0 | 3 workers go on from step")
+        os.kill(int(pids(cluster)["worker/2"] or 0), 9)
+        until("worker/0 | 3 workers go on from step")
+        cluster.scale({"worker": 2})
+        until("worker/0 | 2 workers go on from step")
+        seen += client.communicate(timeout=150)[0].splitlines(keepends=True)
+        assert client.returncode == 0, seen
+    steps = [int(step) for step in re.findall(r"worker/0 \| \d workers go on from step (\d+)", "".join(seen))]
+    assert steps == sorted(steps) and len(steps) >= 4 and steps[1] > 0
+
+
+@pytest.mark.nightly
 def test_a_strategys_workers_go_on_when_one_dies(environ: dict[str, str], tmp_path: Path) -> None:
     """kill -9 in the middle of training: the group forms again, and the one that is back has what the other has."""
     spec = tmp_path / "c.yaml"

@@ -74,6 +74,8 @@ def schedule(
             taken.take(job)
             _take_gpus(job, job.placed, room)
     after = {job.id: job for job in jobs}
+    for job in jobs:
+        after[job.id] = _grown(job, tasks, taken)
     waiting = [job for job in jobs if job.state == "queued" and job.ending is None]
     held = held_back or {}
     after |= {job.id: replace(job, reason=f"waits: {held[job.id]}") for job in waiting if job.id in held}
@@ -99,6 +101,16 @@ def check(request: JobRequest, tasks: Sequence[TaskStatus]) -> None:
             f"in-graph replication is for jobs that use the cluster's tasks, not for {request.framework}",
             "leave `--replication` out",
         )
+    if request.replication == "elastic":
+        if request.framework != "dtf":
+            raise UsageError(
+                f"elastic jobs are for programs that call run_elastic, not for {request.framework}",
+                "leave `--replication` out",
+            )
+        if request.tasks is not None or request.workers is not None:
+            raise UsageError("an elastic job has all workers of the cluster", "leave `--tasks` and `--workers` out")
+        if request.gpus:
+            raise UsageError("elastic jobs get no GPUs of their own", "leave `--gpus` out")
     if request.tf_config == "sparse" and request.framework != "tensorflow":
         raise UsageError("`--tf-config sparse` is for `--framework tensorflow`", "leave it out")
     if request.python is not None and not framework.interpreter:
@@ -145,6 +157,31 @@ def placed_on(request: JobRequest, wish: Wish, own: Sequence[TaskStatus]) -> tup
             runs = request.replication != "in-graph" or not found
         found.append(Placed(f"{task.job}/{number}", task.name, runs))
     return tuple(found)
+
+
+def _grown(job: JobRecord, tasks: Sequence[TaskStatus], taken: Taken) -> JobRecord:
+    """Give an elastic job that runs the workers that the cluster has got since, if nobody has them."""
+    if job.request.replication != "elastic" or job.state != "running" or job.ending is not None or not job.released:
+        return job
+    if any(placed.name != placed.task for placed in job.placed):
+        return job  # it began on some of the tasks, under names of its own
+    mine = {placed.task for placed in job.placed}
+    groups = {placed.role for placed in job.processes}
+    new = tuple(
+        Placed(task.name, task.name)
+        for task in sorted(tasks, key=lambda task: (task.job, task.index))
+        if task.job in groups
+        and task.name not in mine
+        and task.state == "running"
+        and taken.by(task.name, job.request.share) is None
+    )
+    if not new:
+        return job
+    processes = [*job.processes, *new]
+    others = [placed for placed in job.placed if not placed.runs]
+    job = replace(job, placed=(*processes, *others))
+    taken.take(job)
+    return job
 
 
 def _try_to_start(

@@ -44,6 +44,20 @@ def test_in_graph_runs_one_process_and_still_has_all_workers() -> None:
     assert len(own(record)) == 4
 
 
+def test_an_elastic_job_gets_the_workers_that_come_later() -> None:
+    few = [task for task in TASKS if task.index < 2]
+    job_before, fixed = run(job("a", replication="elastic", share=True), job("b", 1, share=True), tasks=few)
+    coming = [*few, TaskStatus("worker", 2, "running"), TaskStatus("worker", 3, "starting")]
+    grown, other = run(job_before, fixed, tasks=coming)
+    assert [placed.name for placed in grown.processes] == ["worker/0", "worker/1", "worker/2"]
+    assert [placed.name for placed in grown.placed if not placed.runs] == ["ps/0", "ps/1"]
+    assert other == fixed, "whose program was told how many there are"
+    assert run(grown, other, tasks=coming)[0] == grown
+    (holder,) = run(job("h", 2, tasks="worker/2"), tasks=coming)
+    for job_now in (job_before, replace(job_before, state="recovering")):
+        assert own(run(job_now, holder, tasks=coming)[0]) == ["worker/0", "worker/1"]
+
+
 def test_jobs_with_other_tasks_run_at_once_each_numbered_from_zero() -> None:
     first, second, third = run(job("a", 1, workers=2), job("b", 2, tasks="worker/2-3"), job("c", 3, workers=1))
     assert [(p.name, p.task) for p in second.placed] == [
@@ -153,6 +167,9 @@ def test_frameworks_that_bring_their_own_servers_do_not_need_the_clusters() -> N
         ({"tasks": "ps"}, UsageError, "names no worker"),
         ({"workers": 5}, Conflict, "wants 5 workers, the cluster has 4"),
         ({"framework": "torch", "replication": "in-graph"}, UsageError, "in-graph"),
+        ({"framework": "torch", "replication": "elastic"}, UsageError, "run_elastic"),
+        ({"workers": 2, "replication": "elastic"}, UsageError, "all workers"),
+        ({"gpus": 1, "replication": "elastic"}, UsageError, "no GPUs"),
         ({"tf_config": "sparse"}, UsageError, "sparse"),
         ({"exit_code_from": "worker/7"}, UsageError, "names no process"),
         ({"framework": "command", "python": "/p"}, UsageError, "--python"),
