@@ -76,7 +76,7 @@ class LaneLink(SocketLink):
         raise NotImplementedError
 
     def _most(self) -> int:
-        """How much of long tensors passes at once, about: short frames wait for it."""
+        """Say about how many bytes of long tensors pass at once: short frames wait for them."""
         return CHUNK
 
     def _unload(self) -> None:
