@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset
@@ -15,6 +16,21 @@ from dtfctl.runtime.train.saveables import SaveableObject
 
 AUTOTUNE = -1
 """Number of parallel calls, or a buffer's size, that the runtime chooses."""
+
+
+class AutoShardPolicy(IntEnum):
+    """Say how processes of a strategy share a dataset: `options.experimental_distribute.auto_shard_policy`.
+
+    AUTO and DATA: each takes its part of every batch. OFF: each reads the whole. FILE and HINT, which share files out,
+    are refused.
+    """
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
+
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset
+from dtfctl.runtime.data.experimental import AutoShardPolicy
 from dtfctl.runtime.data.iterator import make_initializable_iterator, make_one_shot_iterator
 from dtfctl.runtime.data.structure import AnyDataset
 from dtfctl.runtime.framework import context, dtypes, nest
@@ -162,8 +163,19 @@ def input_context(strategy: Any) -> InputContext:
 def shared_out(dataset: Dataset, extended: Any) -> Dataset:
     """Cut each batch into as many parts as there are replicas, and keep those of this process.
 
-    All processes read the whole: elements must come in the same order in all of them (give `shuffle` a seed).
+    All processes read the whole: elements must come in the same order in all of them (give `shuffle` a seed). With
+    AutoShardPolicy.OFF a process keeps all parts, whatever the others read.
+
+    Raises:
+        NotImplementedError: the dataset's options ask for shares of files.
     """
+    policy = AutoShardPolicy(dataset.options().experimental_distribute.auto_shard_policy or AutoShardPolicy.AUTO)
+    if policy in (AutoShardPolicy.FILE, AutoShardPolicy.HINT) and extended.num_input_pipelines > 1:
+        raise NotImplementedError(
+            f"AutoShardPolicy.{policy.name}: shares are of examples, not of files. Give your own share of the files to "
+            "strategy.experimental_distribute_datasets_from_function, by input_context.input_pipeline_id, or take "
+            "AutoShardPolicy.DATA"
+        )
     replicas, own = extended.num_replicas_in_sync, len(extended.worker_devices)
     if replicas == 1:
         return dataset
@@ -171,7 +183,7 @@ def shared_out(dataset: Dataset, extended: Any) -> Dataset:
     structure = dataset.structure.with_shapes([_part_of(shape, replicas) for shape in dataset.structure.shapes])
     variant = apply_op("RebatchDataset", input_dataset=dataset.variant, num_replicas=parts, **structure.attrs)
     split = Dataset(variant, structure)
-    if own == replicas:
+    if own == replicas or policy is AutoShardPolicy.OFF:
         return split
     which, processes = extended.input_pipeline_id, extended.num_input_pipelines
     if own == 1:

@@ -188,6 +188,33 @@ def test_workers_read_their_parts_of_each_batch() -> None:
         assert in_all(resolvers, work) == [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
 
 
+def test_workers_read_what_the_datasets_policy_says() -> None:
+    policies = tf.data.experimental.AutoShardPolicy
+
+    def work(resolver: Any) -> Any:
+        strategy = multi_worker(resolver)
+        found = []
+        with tf.Graph().as_default(), strategy.scope():
+            for policy in (policies.DATA, policies.OFF):
+                options = tf.data.Options()
+                options.experimental_distribute.auto_shard_policy = policy
+                dataset = tf.data.Dataset.range(4).batch(4).with_options(options).prefetch(1)
+                iterator = strategy.experimental_distribute_dataset(dataset).make_initializable_iterator()
+                element = iterator.get_next()
+                with tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session:
+                    session.run(iterator.initializer)
+                    found.append(session.run(element).tolist())
+                    if policy is policies.OFF:
+                        found.append(session.run(element).tolist())
+            options.experimental_distribute.auto_shard_policy = policies.FILE
+            with pytest.raises(NotImplementedError, match=r"AutoShardPolicy\.FILE: shares are of examples"):
+                strategy.experimental_distribute_dataset(dataset)
+        return found
+
+    with cluster(2) as resolvers:
+        assert in_all(resolvers, work) == [[[0, 1], [0, 1], [2, 3]], [[2, 3], [0, 1], [2, 3]]]
+
+
 def test_parameter_servers_hold_the_variables() -> None:
     def work(resolver: Any) -> Any:
         strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)
