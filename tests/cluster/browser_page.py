@@ -101,7 +101,7 @@ def pages(looker: Looker, job: str) -> dict[str, Any]:
     expect(scope).to_be_visible()
     closed = page.locator("svg.canvas .node").count()
     scope.press("Enter")
-    page.wait_for_function(f"document.querySelectorAll('svg.canvas .node').length !== {closed}")
+    page.wait_for_function("n => document.querySelectorAll('svg.canvas .node').length !== n", arg=closed)
     page.get_by_role("button", name="pruned").click()
     expect(page.get_by_role("button", name="pruned")).to_have_attribute("aria-pressed", "true")
     page.goto(f"{looker.base}/#/timeline/{job}")
