@@ -135,10 +135,12 @@ def embedding_lookup_sparse(
     name: str | None = None,
     combiner: str | None = None,
     max_norm: Any = None,
+    allow_fast_lookup: bool = False,
 ) -> Tensor:
     """Combine rows of an embedding per row of a sparse matrix of ids.
 
     Args:
+        allow_fast_lookup: lookups may be combined in one op; they are here, where they can be, without it.
         sp_ids: int [batch, n]; every row needs at least one id (see `safe_embedding_lookup_sparse`).
         sp_weights: of the same form, or None for ones.
         combiner: "sum", "mean" (default) or "sqrtn".

@@ -57,6 +57,10 @@ def for_loop(
         maximum_iterations=count,
     )
     stacked = [None if nothing else a.stack() for a, nothing in zip(arrays, absent, strict=True)]
+    known = constant_value(count)
+    for tensor in stacked:
+        if tensor is not None and tensor.shape.rank is not None and known is not None:
+            tensor.set_shape(TensorShape([int(known)]).concatenate(tensor.shape[1:]))
     return nest.pack_sequence_as(loop_fn_dtypes, stacked)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 
@@ -43,6 +45,76 @@ def hamming_window(
     return _raised_cosine(window_length, periodic, dtype, 0.54, name or "hamming_window")
 
 
+def kaiser_window(
+    window_length: Any, beta: float = 12.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Make Kaiser's window, [window_length].
+
+    Raises:
+        ValueError: the type is not floating.
+    """
+    with name_scope(name, "kaiser_window"):
+        element, length = _window(window_length, dtype)
+        if constant_value(length) == 1:
+            return array_ops.ones([1], element)
+        half = (math_ops.cast(length, dtypes.float32) - 1.0) / 2.0
+        places = math_ops.cast(math_ops.range(-half, half + 0.1), element)
+        inner = 1.0 - math_ops.square(places / math_ops.cast(half, element))
+        height = beta * math_ops.sqrt(math_ops.maximum(inner, array_ops.zeros_like(inner)))
+        peak = apply_op("BesselI0e", x=convert_to_tensor(beta, element))
+        return math_ops.exp(height - beta) * (apply_op("BesselI0e", x=height) / peak)
+
+
+def kaiser_bessel_derived_window(
+    window_length: Any, beta: float = 12.0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Make the window that is derived from the running sum of Kaiser's, [window_length]."""
+    with name_scope(name, "kaiser_bessel_derived_window"):
+        element, length = _window(window_length, dtype)
+        summed = math_ops.cumsum(kaiser_window(length // 2 + 1, beta, element))
+        half = math_ops.sqrt(summed[:-1] / summed[-1])
+        return array_ops.concat([half, half[::-1]], 0)
+
+
+def vorbis_window(window_length: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """Make the window of Vorbis, [window_length]."""
+    with name_scope(name, "vorbis_window"):
+        element, length = _window(window_length, dtype)
+        places = math_ops.cast(math_ops.range(length), element) + 0.5
+        inner = math_ops.sin(np.pi / math_ops.cast(length, element) * places)
+        return math_ops.sin(np.pi / 2.0 * math_ops.pow(inner, 2.0))
+
+
+def _window(length: Any, dtype: Any) -> tuple[dtypes.DType, Tensor]:
+    element = as_dtype(dtype)
+    if not element.is_floating:
+        raise ValueError(f"dtype must be a floating point type. Found {element}")
+    count = convert_to_tensor(length, dtypes.int32)
+    count.shape.assert_has_rank(0)
+    return element, count
+
+
+def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
+    """Move frequency 0 to the middle of the axes (all: None)."""
+    return _shifted(x, axes, name or "fftshift", 1)
+
+
+def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
+    """Move frequency 0 back to where it was before `fftshift`."""
+    return _shifted(x, axes, name or "ifftshift", -1)
+
+
+def _shifted(x: Any, axes: Any, name: str, sign: int) -> Tensor:
+    with name_scope(name):
+        x = convert_to_tensor(x)
+        if axes is None:
+            axes = list(range(int(x.shape.rank or 0)))
+        over = [axes] if isinstance(axes, int) else [int(a) for a in axes]
+        sizes = array_ops.gather(array_ops.shape(x), np.array([a % int(x.shape.rank or 1) for a in over], np.int32))
+        shift = sizes // 2 if sign > 0 else -(sizes // 2)
+        return apply_op("Roll", input=x, shift=shift, axis=np.array(over, np.int32))
+
+
 def frame(
     signal: Any,
     frame_length: int,
@@ -55,28 +127,44 @@ def frame(
     """Cut a signal into frames, one every `frame_step`: its axis becomes [frames, frame_length].
 
     Args:
-        signal: [..., samples]; the number of samples is known.
+        signal: [..., samples].
         pad_end: frames that begin inside the signal are filled up with `pad_value`; else they are left out.
 
     Raises:
-        ValueError: the number of samples, or the rank, is not known.
+        ValueError: the rank is not known.
     """
     with name_scope(name, "frame"):
         signal = convert_to_tensor(signal)
         rank = signal.shape.rank
-        samples = None if rank is None else signal.shape.as_list()[axis]
-        if rank is None or samples is None:
-            raise ValueError(f"frame needs a signal whose axis {axis} has a known size, not {signal.shape}")
+        if rank is None:
+            raise ValueError(f"frame needs a signal of known rank, not {signal.shape}")
         axis %= rank
+        known = signal.shape[axis].value
+        length, step = (convert_to_tensor(n, dtypes.int32) for n in (frame_length, frame_step))
+        sizes = [constant_value(n) for n in (length, step)]
+        if known is None or None in sizes:
+            samples: Any = array_ops.shape(signal)[axis]
+        else:
+            samples, length, step = known, *(int(n) for n in sizes)  # type: ignore[assignment, arg-type]
+        most = math_ops.maximum if isinstance(samples, Tensor) else max
         if pad_end:
-            frames = -(-samples // frame_step)
-            missing = max(0, frame_length + frame_step * (frames - 1) - samples)
+            frames = -(-samples // step)
+            missing = most(0, length + step * (frames - 1) - samples)
             paddings = [[0, missing if i == axis else 0] for i in range(rank)]
             signal = array_ops.pad(signal, paddings, constant_values=pad_value)
         else:
-            frames = max(0, 1 + (samples - frame_length) // frame_step)
-        starts = np.arange(frames, dtype=np.int32) * frame_step
-        return array_ops.gather(signal, starts[:, None] + np.arange(frame_length, dtype=np.int32), axis=axis)
+            frames = most(0, 1 + (samples - length) // step)
+        starts = (
+            math_ops.range(frames) * step if isinstance(frames, Tensor) else np.arange(frames, dtype=np.int32) * step
+        )
+        offsets = math_ops.range(length) if isinstance(length, Tensor) else np.arange(length, dtype=np.int32)
+        columns: Any = array_ops.expand_dims(starts, 1) if isinstance(starts, Tensor) else starts[:, None]
+        framed = array_ops.gather(signal, columns + offsets, axis=axis)
+        span = sizes[0] if sizes[0] is None else int(sizes[0])
+        count = None if isinstance(frames, Tensor) else int(frames)
+        outer, inner = signal.shape[:axis], signal.shape[axis + 1 :]
+        framed.set_shape(outer.concatenate([count, span]).concatenate(inner))
+        return framed
 
 
 def overlap_and_add(signal: Any, frame_step: int, name: str | None = None) -> Tensor:

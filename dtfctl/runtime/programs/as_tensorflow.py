@@ -44,7 +44,9 @@ _NAMESPACES = (
 _RENAMED = {
     "all_util": "programs.counterparts.all_util",
     "array_grad": "programs.counterparts.gradient_functions",
+    "basic_loops": "programs.counterparts.basic_loops",
     "builder": "programs.counterparts.saved_model_builder",
+    "clustering_ops": "programs.counterparts.generated",
     "compat": "programs.counterparts.compat",
     "confusion_matrix": "programs.counterparts.confusion_matrix",
     "control_flow_grad": "programs.counterparts.gradient_functions",
@@ -75,16 +77,21 @@ _RENAMED = {
     "gradients_impl": "framework.gradients",
     "image_grad": "programs.counterparts.gradient_functions",
     "image_ops": "api.image",
+    "init_ops_v2": "programs.counterparts.init_ops_v2",
+    "inplace_ops": "programs.counterparts.generated",
     "linalg_grad": "programs.counterparts.gradient_functions",
     "list_ops": "programs.counterparts.list_ops",
     "lookup_ops": "api.lookup",
     "manip_grad": "programs.counterparts.gradient_functions",
     "map_ops": "programs.counterparts.map_ops",
     "math_grad": "programs.counterparts.gradient_functions",
+    "math_ops": "programs.counterparts.math_ops",
     "metrics_impl": "api.metrics",
     "model_fn": "estimator",
     "nest": "framework.nest",
     "nn_grad": "programs.counterparts.gradient_functions",
+    "nn_impl": "programs.counterparts.nn_ops",
+    "nn_ops": "programs.counterparts.nn_ops",
     "numpy_compat": "programs.counterparts.numpy_compat",
     "ops.metrics": "api.metrics",
     "parallel_for.control_flow_ops": "programs.counterparts.parallel_for_control_flow",
@@ -199,6 +206,8 @@ class Alias(ModuleType):
             found = None if public is None else _public(public)
             if found is not None:
                 return found
+        if f"{words[-1]}.{name}" in _RENAMED:
+            return importlib.import_module(f"{self.__name__}.{name}")
         for target in self._targets:
             try:
                 return taking_ragged(getattr(target, name))

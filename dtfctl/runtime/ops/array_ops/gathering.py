@@ -44,15 +44,57 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     return gather(params, indices, axis=indices.shape.rank - 1, batch_dims=indices.shape.rank - 1, name=name)
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
-    """Gather elements or slices at the coordinates in the last dimension of `indices`."""
+def gather_nd(
+    params: Any, indices: Any, name: str | None = None, batch_dims: int = 0, bad_indices_policy: str = ""
+) -> Tensor:
+    """Gather elements or slices at the coordinates in the last dimension of `indices`.
+
+    Args:
+        batch_dims: first dimensions that both have, within which coordinates are.
+        bad_indices_policy: "IGNORE" gives zeros for coordinates outside, else they are errors.
+
+    Raises:
+        ValueError: `batch_dims` does not fit, or a policy with it.
+    """
     if batch_dims:
-        raise ValueError("gather_nd with batch_dims is not supported here; fold the batch into the indices")
+        if bad_indices_policy not in ("", "DEFAULT"):
+            raise ValueError(f"bad_indices_policy={bad_indices_policy} is not supported with batch_dims={batch_dims}")
+        return _batch_gather_nd(params, indices, batch_dims, name)
     read = getattr(params, "gather_nd", None)
     if read is not None and not isinstance(params, Tensor):
         rows: Tensor = read(indices, name=name)
         return rows
-    return apply_op("GatherNd", name, params=params, indices=indices)
+    return apply_op("GatherNd", name, params=params, indices=indices, bad_indices_policy=bad_indices_policy)
+
+
+def _batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None) -> Tensor:
+    with name_scope(name, "BatchGatherND"):
+        params = convert_to_tensor(params, name="params")
+        indices = convert_to_tensor(indices, name="indices")
+        rank = indices.shape.rank
+        if rank is None:
+            raise ValueError("gather_nd needs indices of known rank where batch_dims are given")
+        if not 0 < batch_dims < rank or (params.shape.rank is not None and batch_dims >= params.shape.rank):
+            raise ValueError(f"batch_dims = {batch_dims} must be less than rank(params) and rank(indices) = {rank}")
+        kind = indices.dtype.base_dtype
+        sizes = apply_op("Shape", input=indices, out_type=kind)
+        depth = indices.shape[-1].value
+        if depth is None:
+            raise ValueError("gather_nd needs the size of a coordinate to be known where batch_dims are given")
+        column = indices[..., :1]
+        places = []
+        for axis in range(batch_dims):
+            numbers = apply_op(
+                "Range",
+                start=convert_to_tensor(0, kind),
+                limit=sizes[axis],
+                delta=convert_to_tensor(1, kind),
+            )
+            form = [1] * rank
+            form[axis] = -1
+            places.append(apply_op("Reshape", tensor=numbers, shape=form) + apply_op("ZerosLike", x=column))
+        whole = apply_op("ConcatV2", values=[*places, indices], axis=-1)
+        return apply_op("GatherNd", params=params, indices=whole)
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:

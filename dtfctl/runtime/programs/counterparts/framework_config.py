@@ -31,6 +31,11 @@ def enable_op_determinism() -> None:
         os.environ[name] = "0"
 
 
+def is_op_determinism_enabled() -> bool:
+    """Tell whether `enable_op_determinism` holds."""
+    return bool(_before)
+
+
 def disable_op_determinism() -> None:
     """Undo `enable_op_determinism`."""
     for name, value in _before.items():
