@@ -11,6 +11,7 @@ from dtfctl.runtime.data import saving
 from dtfctl.runtime.data.generators import generator_dataset
 from dtfctl.runtime.data.grouping import Grouping
 from dtfctl.runtime.data.iterator import make_initializable_iterator, make_one_shot_iterator
+from dtfctl.runtime.data.resampling import Resampling
 from dtfctl.runtime.data.selecting import Selecting
 from dtfctl.runtime.data.structure import Structure, leaves_are, trace
 from dtfctl.runtime.framework import context, dtypes, nest
@@ -41,7 +42,7 @@ _DETERMINISTIC = {None: "default", True: "true", False: "false"}
 
 
 @leaves_are
-class Dataset(Selecting, Grouping):
+class Dataset(Selecting, Grouping, Resampling):
     """A sequence of elements, each a structure of tensors. Transformations give new datasets.
 
     Attributes:
@@ -52,25 +53,31 @@ class Dataset(Selecting, Grouping):
     # Sources.
 
     @staticmethod
-    def from_tensors(tensors: Any) -> Dataset:
+    def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
         """Make a dataset of one element."""
         packed = nest.map_structure(convert_to_tensor, _tupled(tensors))
         structure = Structure.of(packed)
-        variant = apply_op("TensorDataset", components=nest.flatten(packed), output_shapes=list(structure.shapes))
+        variant = apply_op("TensorDataset", name, components=nest.flatten(packed), output_shapes=list(structure.shapes))
         return Dataset(variant, structure)
 
     @staticmethod
-    def from_tensor_slices(tensors: Any) -> Dataset:
+    def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """Make a dataset of the slices of tensors along their first axis."""
         packed = nest.map_structure(convert_to_tensor, _tupled(tensors))
         whole = Structure.of(packed)
         structure = whole.with_shapes([s[1:] for s in whole.shapes])
-        variant = apply_op("TensorSliceDataset", components=nest.flatten(packed), output_shapes=list(structure.shapes))
+        variant = apply_op(
+            "TensorSliceDataset", name, components=nest.flatten(packed), output_shapes=list(structure.shapes)
+        )
         return Dataset(variant, structure)
 
     @staticmethod
     def from_generator(
-        generator: Callable[..., Any], output_types: Any, output_shapes: Any = None, args: Iterable[Any] = ()
+        generator: Callable[..., Any],
+        output_types: Any,
+        output_shapes: Any = None,
+        args: Iterable[Any] = (),
+        name: str | None = None,
     ) -> Dataset:
         """Make a dataset of what `generator(*args)` yields, in the client's own process; each pass calls it again."""
         return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
@@ -108,8 +115,16 @@ class Dataset(Selecting, Grouping):
         return Dataset(apply_op("RangeDataset", name, start=start, stop=stop, step=step, **structure.attrs), structure)
 
     @staticmethod
-    def zip(datasets: Any) -> Dataset:
-        """Elements of several datasets side by side."""
+    def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+        """Elements of several datasets side by side: of these, or of a structure of them.
+
+        Raises:
+            TypeError: both or none are given.
+        """
+        if bool(args) == (datasets is not None):
+            raise TypeError("Both or none of `*args` and `datasets` are given; one of them says what is put together.")
+        if datasets is None:
+            datasets = args[0] if len(args) == 1 else args
         parts: list[Dataset] = nest.flatten(datasets)
         template = nest.pack_sequence_as(datasets, [p.structure.template for p in parts])
         structure = Structure(
@@ -117,11 +132,13 @@ class Dataset(Selecting, Grouping):
             tuple(t for p in parts for t in p.structure.types),
             tuple(s for p in parts for s in p.structure.shapes),
         )
-        variant = apply_op("ZipDataset", input_datasets=[p.variant for p in parts], **structure.attrs)
+        variant = apply_op("ZipDataset", name, input_datasets=[p.variant for p in parts], **structure.attrs)
         return Dataset(variant, structure)
 
     @staticmethod
-    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+    def list_files(
+        file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
+    ) -> Dataset:
         """Names of matching files, shuffled unless `shuffle` is False."""
         names = apply_op("MatchingFiles", pattern=file_pattern)
         names.set_shape([None])
@@ -138,36 +155,40 @@ class Dataset(Selecting, Grouping):
         map_func: Callable[..., Any],
         num_parallel_calls: Any = None,
         deterministic: bool | None = None,
+        synchronous: bool | None = None,
+        use_unbounded_threadpool: bool = False,
         name: str | None = None,
     ) -> Dataset:
         """`map_func` of every element, `num_parallel_calls` of them at a time.
 
-        With `deterministic=False` elements that are ready come before those that are not.
+        With `deterministic=False` elements that are ready come before those that are not. How many threads there are is
+        the runtime's to choose: `synchronous` and `use_unbounded_threadpool` change nothing of the elements.
         """
         f = trace(map_func, self.structure)
         if num_parallel_calls is None:
-            return self._derived("MapDataset", f.output, other_arguments=f.captured, f=f.attr)
+            return self._derived("MapDataset", f.output, name, other_arguments=f.captured, f=f.attr)
         return self._derived(
             "ParallelMapDatasetV2",
             f.output,
+            name,
             other_arguments=f.captured,
             f=f.attr,
             num_parallel_calls=_int64(num_parallel_calls),
             deterministic=_DETERMINISTIC[deterministic],
         )
 
-    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """Keep the elements of which `predicate` is true."""
         f = trace(predicate, self.structure)
         if f.output.types != (dtypes.bool_,):
             raise ValueError("`predicate` must return a scalar boolean tensor")
-        return self._derived("FilterDataset", other_arguments=f.captured, predicate=f.attr)
+        return self._derived("FilterDataset", name=name, other_arguments=f.captured, predicate=f.attr)
 
-    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+    def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
         """Give the elements of the datasets that `map_func` makes of the elements."""
         f = trace(map_func, self.structure)
         inner = _returned_dataset(f.output)
-        return self._derived("FlatMapDataset", inner, other_arguments=f.captured, f=f.attr)
+        return self._derived("FlatMapDataset", inner, name, other_arguments=f.captured, f=f.attr)
 
     def interleave(
         self,
@@ -187,10 +208,11 @@ class Dataset(Selecting, Grouping):
         inner = _returned_dataset(f.output)
         arguments: dict[str, Any] = {"cycle_length": _int64(cycle_length), "block_length": _int64(block_length)}
         if num_parallel_calls is None:
-            return self._derived("InterleaveDataset", inner, other_arguments=f.captured, f=f.attr, **arguments)
+            return self._derived("InterleaveDataset", inner, name, other_arguments=f.captured, f=f.attr, **arguments)
         return self._derived(
             "ParallelInterleaveDatasetV3",
             inner,
+            name,
             other_arguments=f.captured,
             f=f.attr,
             num_parallel_calls=_int64(num_parallel_calls),
@@ -198,16 +220,38 @@ class Dataset(Selecting, Grouping):
             **arguments,
         )
 
-    def batch(self, batch_size: Any, drop_remainder: bool = False, **options: Any) -> Dataset:
-        """`batch_size` elements stacked into one."""
+    def batch(
+        self,
+        batch_size: Any,
+        drop_remainder: bool = False,
+        num_parallel_calls: Any = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """`batch_size` elements stacked into one, `num_parallel_calls` batches at a time."""
         size = _int64(batch_size)
         known = constant_value(size)
         lead = int(known) if known is not None and drop_remainder else None
         structure = self.structure.with_shapes([TensorShape([lead]).concatenate(s) for s in self.structure.shapes])
-        return self._derived("BatchDatasetV2", structure, batch_size=size, drop_remainder=drop_remainder)
+        if num_parallel_calls is None:
+            return self._derived("BatchDatasetV2", structure, name, batch_size=size, drop_remainder=drop_remainder)
+        return self._derived(
+            "ParallelBatchDataset",
+            structure,
+            name,
+            batch_size=size,
+            drop_remainder=drop_remainder,
+            num_parallel_calls=_int64(num_parallel_calls),
+            deterministic=_DETERMINISTIC[deterministic],
+        )
 
     def padded_batch(
-        self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
+        self,
+        batch_size: Any,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        name: str | None = None,
     ) -> Dataset:
         """Batches of elements padded to common shapes (None: as long as the longest)."""
         own = self.structure
@@ -225,6 +269,7 @@ class Dataset(Selecting, Grouping):
         structure = own.with_shapes([TensorShape([None]).concatenate(s) for s in shapes])
         variant = apply_op(
             "PaddedBatchDatasetV2",
+            name,
             input_dataset=self.variant,
             batch_size=_int64(batch_size),
             padded_shapes=tensors,
@@ -235,34 +280,39 @@ class Dataset(Selecting, Grouping):
         return Dataset(variant, structure)
 
     def shuffle(
-        self, buffer_size: Any, seed: int | None = None, reshuffle_each_iteration: bool | None = None
+        self,
+        buffer_size: Any,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Elements drawn at random from a buffer of `buffer_size`."""
         seed1, seed2 = _seeds(seed)
         return self._derived(
             "ShuffleDataset",
+            name=name,
             buffer_size=_int64(buffer_size),
             seed=seed1,
             seed2=seed2,
             reshuffle_each_iteration=reshuffle_each_iteration is not False,
         )
 
-    def repeat(self, count: Any = None) -> Dataset:
-        return self._derived("RepeatDataset", count=_int64(-1 if count is None else count))
+    def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
+        return self._derived("RepeatDataset", name=name, count=_int64(-1 if count is None else count))
 
-    def skip(self, count: Any) -> Dataset:
-        return self._derived("SkipDataset", count=_int64(count))
+    def skip(self, count: Any, name: str | None = None) -> Dataset:
+        return self._derived("SkipDataset", name=name, count=_int64(count))
 
-    def take(self, count: Any) -> Dataset:
-        return self._derived("TakeDataset", count=_int64(count))
+    def take(self, count: Any, name: str | None = None) -> Dataset:
+        return self._derived("TakeDataset", name=name, count=_int64(count))
 
-    def shard(self, num_shards: Any, index: Any) -> Dataset:
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Keep every `num_shards`-th element, from `index` on."""
-        return self._derived("ShardDataset", num_shards=_int64(num_shards), index=_int64(index))
+        return self._derived("ShardDataset", name=name, num_shards=_int64(num_shards), index=_int64(index))
 
-    def cache(self, filename: str = "") -> Dataset:
+    def cache(self, filename: str = "", name: str | None = None) -> Dataset:
         """Keep the first whole pass for later ones: in memory, or in files that start with `filename`."""
-        return self._derived("CacheDataset", filename=filename)
+        return self._derived("CacheDataset", name=name, filename=filename)
 
     def save(
         self, path: str, compression: str | None = None, shard_func: Callable[..., Any] | None = None
@@ -306,24 +356,35 @@ class Dataset(Selecting, Grouping):
         kept = Dataset(saving.snapshot(source, path, compression, reader_func, shard_func), source.structure)
         return kept if shard_func else kept.map(lambda position, element: element)
 
-    def prefetch(self, buffer_size: Any) -> Dataset:
+    def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
         """Up to `buffer_size` elements are made ahead, in a thread of the task."""
-        return self._derived("PrefetchDataset", buffer_size=_int64(-1 if buffer_size is None else buffer_size))
+        return self._derived(
+            "PrefetchDataset", name=name, buffer_size=_int64(-1 if buffer_size is None else buffer_size)
+        )
 
-    def concatenate(self, dataset: Dataset) -> Dataset:
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         pairs = zip(self.structure.shapes, dataset.structure.shapes, strict=True)
         shapes = [a.most_specific_compatible_shape(b) for a, b in pairs]
-        return self._derived("ConcatenateDataset", self.structure.with_shapes(shapes), another_dataset=dataset.variant)
+        return self._derived(
+            "ConcatenateDataset", self.structure.with_shapes(shapes), name, another_dataset=dataset.variant
+        )
 
-    def unbatch(self) -> Dataset:
+    def unbatch(self, name: str | None = None) -> Dataset:
         structure = self.structure.with_shapes([s[1:] for s in self.structure.shapes])
-        return self._derived("UnbatchDataset", structure)
+        return self._derived("UnbatchDataset", structure, name)
 
-    def enumerate(self, start: Any = 0) -> Dataset:
+    def enumerate(self, start: Any = 0, name: str | None = None) -> Dataset:
         """(position, element) pairs."""
-        return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self))
+        return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self), name=name)
 
-    def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: bool = False) -> Dataset:
+    def window(
+        self,
+        size: Any,
+        shift: Any = None,
+        stride: Any = 1,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
         """Windows of elements, each component a dataset."""
         nested = tuple(Structure(0, (t,), (s,)) for t, s in zip(self.structure.types, self.structure.shapes))
         count = len(nested)
@@ -331,19 +392,21 @@ class Dataset(Selecting, Grouping):
         return self._derived(
             "WindowDataset",
             structure,
+            name,
             size=_int64(size),
             shift=_int64(size if shift is None else shift),
             stride=_int64(stride),
             drop_remainder=drop_remainder,
         )
 
-    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
         """Make one value of all elements: `reduce_func(state, element)` again and again."""
         state = nest.map_structure(convert_to_tensor, initial_state)
         structure = Structure.of(state)
         f = trace(reduce_func, structure, self.structure)
         out = apply_op_outputs(
             "ReduceDataset",
+            name,
             input_dataset=self.variant,
             initial_state=nest.flatten(state),
             other_arguments=f.captured,
@@ -352,7 +415,7 @@ class Dataset(Selecting, Grouping):
         )
         return structure.pack(out)
 
-    def scan(self, initial_state: Any, scan_func: Callable[..., Any]) -> Dataset:
+    def scan(self, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None) -> Dataset:
         """`scan_func(state, element)` gives the next state and an element of the result."""
         state = nest.map_structure(convert_to_tensor, initial_state)
         structure = Structure.of(state)
@@ -361,14 +424,21 @@ class Dataset(Selecting, Grouping):
         count = len(structure.types)
         result = Structure(template[1], f.output.types[count:], f.output.shapes[count:])
         return self._derived(
-            "ScanDataset", result, initial_state=nest.flatten(state), other_arguments=f.captured, f=f.attr
+            "ScanDataset", result, name, initial_state=nest.flatten(state), other_arguments=f.captured, f=f.attr
         )
 
-    def with_options(self, options: Any) -> Dataset:
+    def with_options(self, options: Any, name: str | None = None) -> Dataset:
         """Keep the same elements: what options ask for is decided at run time here."""
         kept = Dataset(self.variant, self.structure)
         kept.given_options = options
         return kept
+
+    @staticmethod
+    def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None) -> Dataset:
+        """Count from `start` by `step`, without an end."""
+        limits, kind = np.iinfo(np.int64), as_dtype(dtype)
+        numbers = Dataset.range(start, limits.min if step < 0 else limits.max, step, name=name)
+        return numbers if kind is dtypes.int64 else numbers.map(lambda n: apply_op("Cast", x=n, DstT=kind))
 
     # TF1's functions were another kind in the graph; here there is one.
     map_with_legacy_function = map

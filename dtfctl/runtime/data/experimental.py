@@ -10,8 +10,7 @@ from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.iterator import Iterator
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
-from dtfctl.runtime.ops import math_ops
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.train.saveables import SaveableObject
 
 AUTOTUNE = -1
@@ -161,8 +160,14 @@ def prefetch_to_device(device: str, buffer_size: Any = None) -> Callable[[Any], 
 
 def get_single_element(dataset: Any) -> Any:
     """Return the element of a dataset that has one; a step fails with InvalidArgumentError where it has not."""
-    out = apply_op_outputs("DatasetToSingleElement", dataset=dataset.variant, **dataset.structure.attrs)
-    return dataset.structure.pack(out)
+    return dataset.get_single_element()
+
+
+def rejection_resample(
+    class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: int | None = None
+) -> Callable[[Any], Any]:
+    """Leave elements out so that classes have other shares: for `Dataset.apply`."""
+    return lambda dataset: dataset.rejection_resample(class_func, target_dist, initial_dist, seed)
 
 
 def assert_cardinality(expected_cardinality: Any) -> Callable[[Any], Any]:
@@ -174,4 +179,4 @@ def assert_cardinality(expected_cardinality: Any) -> Callable[[Any], Any]:
 
 def Counter(start: int = 0, step: int = 1, dtype: Any = dtypes.int64) -> Any:
     """Count without an end."""
-    return Dataset.range(0, 2**63 - 1, 1).map(lambda n: math_ops.cast(start + n * step, dtype))
+    return Dataset.counter(start, step, dtype)

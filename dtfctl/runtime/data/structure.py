@@ -11,7 +11,7 @@ from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.func_graph import FuncGraph
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops.bodies import register_body
@@ -106,6 +106,15 @@ class AnyDataset:
         """Count the elements, int64: tf.data.INFINITE_CARDINALITY or UNKNOWN_CARDINALITY where they are not finite
         or not counted ahead."""
         return apply_op("DatasetCardinality", name, input_dataset=self.variant)
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """Return the element, of a dataset of one; a step fails with InvalidArgumentError where there are others."""
+        out = apply_op_outputs("DatasetToSingleElement", name, dataset=self.variant, **self.structure.attrs)
+        return self.structure.pack(out)
+
+    def fingerprint(self) -> Tensor:
+        """Compute a number, uint64, that datasets made in the same way share."""
+        return apply_op("DatasetFingerprint", input_dataset=self.variant)
 
     @property
     def element_spec(self) -> Any:

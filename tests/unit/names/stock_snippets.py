@@ -166,6 +166,50 @@ out = [internal("ops.array_ops").invert_permutation([2, 0, 1]),
        internal("ops.gen_math_ops").Add(x=x, y=x), internal("ops.nn_ops").gen_nn_ops.relu(x),
        internal("ops.state_ops").resource_scatter_nd_min and x]
 """,
+    "cosine transforms": """
+signal = tf.signal
+out = [signal.dct(m, type=k, norm=norm) for k in (1, 2, 3, 4) for norm in (None, "ortho") if (k, norm) != (1, "ortho")]
+out += [signal.idct(m), signal.dct(m, n=6), signal.dct(m, n=2), signal.mfccs_from_log_mel_spectrograms(m)]
+sound = tf.tile(x, [4])
+out += [signal.mdct(sound, 8), signal.inverse_mdct(signal.mdct(sound, 8, pad_end=True, norm="ortho"), norm="ortho"),
+        signal.mdct(sound, 4, window_fn=None), tf.gradients(signal.dct(m, norm="ortho") ** 2, m)[0]]
+""",
+    "windows": """
+signal = tf.signal
+out = [signal.kaiser_window(9), signal.kaiser_window(6, 4.0), signal.kaiser_bessel_derived_window(8),
+       signal.vorbis_window(8), signal.linear_to_mel_weight_matrix(5, 17, 8000, 100.0, 3000.0), signal.fftshift(m),
+       signal.ifftshift(m, [1])]
+""",
+    "frames of a length that is not known": """
+n = tf.cast(x[2], tf.int32) + 3
+out = [tf.signal.frame(x[:n], 2, 1), tf.signal.frame(x, n, 2, pad_end=True), tf.signal.frame(m, 3, 2, axis=0)]
+""",
+    "rows of batches": """
+t = tf.reshape(tf.concat([m, m + 1], 0), [2, 3, 4])
+out = [tf.gather_nd(t, [[[0, 1], [2, 3]], [[1, 1], [0, 0]]], batch_dims=1),
+       tf.gradients(tf.gather_nd(t, [[[1], [1]], [[0], [2]]], batch_dims=1) ** 2, m)[0],
+       tf.gather_nd(m, [[0, 1], [7, 1]], bad_indices_policy="IGNORE")]
+""",
+    "names of TensorFlow 2 in modules": """
+nn_ops, math_ops = internal("ops.nn_ops"), internal("ops.math_ops")
+initial = internal("ops.init_ops_v2")
+out = [nn_ops.gelu(x), nn_ops.gelu(x, approximate=True), nn_ops.softmax_v2(m), nn_ops.log_softmax_v2(m, 0),
+       nn_ops.sparse_softmax_cross_entropy_with_logits_v2([0, 1, 2], m), math_ops._bucketize(x, [0.0, 1.0]),
+       math_ops.sparse_segment_sum_v2(m, [0, 2, 1], [0, 0, 2], 4), math_ops.erfcinv([0.5, 1.0, 1.5]),
+       nn_ops.conv2d_transpose_v2(tf.reshape(m, [1, 3, 4, 1]), tf.reshape(x, [2, 3, 1, 1]), [1, 6, 8, 1], 2),
+       initial.Constant(3.0)([2, 2]), initial.Identity(2.0)([2, 3]), initial.Ones()([2]),
+       tf.reduce_all(tf.abs(initial.GlorotUniform(1)([40, 20])) < 0.32)]
+""",
+    "datasets": """
+data = tf.data.Dataset
+single = lambda d: d.batch(100, num_parallel_calls=2).get_single_element()
+pairs = data.zip(data.range(3, name="r"), data.counter(5, 2, tf.int32), name="z").map(lambda a, b: (b, a), name="m")
+both = data.range(4).filter(lambda n: n > 0, name="f").apply(tf.data.experimental.rejection_resample(
+    lambda n: 0, [1.0], [1.0]))
+out = [*single(pairs), single(data.range(5).window(2, name="w").flat_map(lambda w: w.batch(2, name="b"), name="g").take(
+    2, name="t")), single(data.range(3).cache(name="c").skip(1, name="s").repeat(2, name="r").prefetch(1, name="p")),
+    data.range(9).reduce(np.int64(0), lambda s, n: s + n, name="q")]
+""",
     "functions of gradients": """
 y = tf.matmul(m, m, transpose_b=True)
 out = list(internal("ops.math_grad")._MatMulGrad(y.op, tf.ones([3, 3])))
