@@ -212,8 +212,8 @@ def linear_to_mel_weight_matrix(
         # The bin of frequency 0 is in no band.
         frequencies = math_ops.linspace(zero, rate / 2.0, num_spectrogram_bins)[1:]
         bins = array_ops.expand_dims(_mel(frequencies), 1)
-        ends = [_mel(convert_to_tensor(edge, kind)) for edge in (lower_edge_hertz, upper_edge_hertz)]
-        edges = math_ops.linspace(*ends, num_mel_bins + 2)
+        first, last = (_mel(convert_to_tensor(edge, kind)) for edge in (lower_edge_hertz, upper_edge_hertz))
+        edges = math_ops.linspace(first, last, num_mel_bins + 2)
         lower, center, upper = (array_ops.reshape(edges[i : i + num_mel_bins], [1, num_mel_bins]) for i in range(3))
         rising, falling = (bins - lower) / (center - lower), (upper - bins) / (upper - center)
         weights = math_ops.maximum(zero, math_ops.minimum(rising, falling))

@@ -50,13 +50,13 @@ class _Whole(_OfFloats):
 
 
 class Zeros(Initializer):
-    """Zeros."""
+    """Fills a variable with zeros."""
 
     made = staticmethod(tf.zeros_initializer())
 
 
 class Ones(Initializer):
-    """Ones."""
+    """Fills a variable with ones."""
 
     made = staticmethod(tf.ones_initializer())
 
@@ -143,13 +143,13 @@ class Identity(_Whole):
     def __init__(self, gain: float = 1.0) -> None:
         self.gain = gain
 
-    def made(self, shape: Any, dtype: Any) -> Any:  # type: ignore[override]
+    def made(self, shape: Any, dtype: Any) -> Any:
         if len(shape) != 2:
             raise ValueError(
                 f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. "
                 f"Received shape={shape}"
             )
-        return tf.eye(*shape, dtype=dtype) * self.gain
+        return tf.eye(shape[0], shape[1], dtype=dtype) * self.gain
 
 
 class GlorotUniform(VarianceScaling):
