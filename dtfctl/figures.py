@@ -22,7 +22,7 @@ class TaskFigures:
     steps_s: float = 0.0
     """What all of them took together."""
     waited_s: float = 0.0
-    """Of that, until something came from another task."""
+    """Counts of that what passed until something came from another task."""
     sent: Mapping[str, int] = field(default_factory=dict)
     """Bytes of tensors and messages to other tasks, by transport, before encryption."""
     received: Mapping[str, int] = field(default_factory=dict)

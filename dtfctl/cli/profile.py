@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.operator.profiling import Format
 
 ENDINGS: Mapping[Format, str] = {"perfetto": ".perfetto-trace", "chrome": ".json", "xplane": ""}
-"""By format. For TensorBoard it is a folder."""
+"""Gives the ending of a file by its format; what TensorBoard reads is a folder."""
 LONGEST_S = 600.0
 MOST_STEPS = 10_000
 

@@ -19,9 +19,9 @@ LEAST_STEPS = 20
 HOLD_S = 60.0
 """How long it lasts before it is told."""
 WAITS_MUCH = 0.2
-"""Of a step's time, until something comes from another task."""
+"""Bounds the part of a step that waits for something from another task."""
 LAGS_MUCH = 1.5
-"""So many times what a step of the fastest worker takes."""
+"""Bounds how many times as long as the fastest worker's steps a worker's take."""
 WELL = 0.8
 """What was told is over below this part of a threshold."""
 

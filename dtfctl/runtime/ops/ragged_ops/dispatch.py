@@ -156,7 +156,7 @@ def dispatching(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 _DISPATCHING: dict[int, tuple[Any, Callable[..., Any]]] = {}
-"""By its id, each function that has a dispatching one, and that one."""
+"""Holds each function that has a dispatching one, and that one, by the former's id."""
 
 
 def taking_ragged(value: Any) -> Any:
