@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
 from benchmarks.bench import Bench, Case, CustomCase
+from benchmarks.cases.collectives import TIMES
 from benchmarks.cases.models import mlp
 from benchmarks.cases.steps import MB, size_text
 from benchmarks.hosts import ENCRYPTED, PLAIN, HostSide, Shape, gloo
@@ -117,11 +118,14 @@ def _model(model: str, batch: int) -> StepCase:
     )
 
 
-def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
-    """Time a dense step of two workers beside gloo's all-reduce of the same vectors between their hosts."""
+def _add_up(bench: Bench, case: StepCase, size: int, times: int = 1, goals: Mapping[str, float] = {}) -> Iterator[Row]:
+    """Time how two workers add up vectors beside gloo's all-reduce of the same between their hosts.
+
+    Args:
+        times: of a step of ours.
+    """
     kinds = [(kind, side) for kind, side in bench.sides.items() if isinstance(side, HostSide) and kind in ("", PLAIN)]
-    what = f"2 workers sum gradients of {size_text(size)}: ps step against all-reduce"
-    rows = [Row(f"hosts-gloo-{size_text(size).replace(' ', '')}", what, side.name, "gloo") for _, side in kinds]
+    rows = [Row(case.name, case.what, side.name, "gloo", goal=goals.get(kind)) for kind, side in kinds]
     runners: list[Runner] = []
     stack = ExitStack()
     try:
@@ -143,7 +147,8 @@ def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
                 runner.round(bench.plan.seconds, case.most)
             theirs.append(peer.ask({"do": "measure", "elements": size // 4, "steps": steps})["times"])
         for row, runner in zip(rows, runners, strict=True):
-            row.ours, row.peer = timing(runner.times, runner.steps), timing(theirs)
+            ours = [[t / times for t in taken] for taken in runner.times]
+            row.ours, row.peer = timing(ours, runner.steps), timing(theirs)
             yield judge(row, 2 * size)
     finally:
         stack.close()
@@ -216,10 +221,22 @@ def _parted(model: str, batch: int, what: str, link: str = "") -> CustomCase:
 
 
 def _gloo(size: int) -> CustomCase:
-    case = _dense(size, None)
-    what = f"2 workers sum gradients of {size_text(size)}: our ps step against gloo's all-reduce"
-    name = f"hosts-gloo-{size_text(size).replace(' ', '')}"
-    return CustomCase(name, what, lambda bench: _add_up(bench, case, size), ("torch",), quick=False)
+    what = f"2 workers sum gradients of {size_text(size)}: ps step against all-reduce"
+    case = replace(_dense(size, None), name=f"hosts-gloo-{size_text(size).replace(' ', '')}", what=what)
+    return CustomCase(case.name, what, lambda bench: _add_up(bench, case, size), ("torch",), quick=False)
+
+
+def _all_reduces(size: int) -> CustomCase:
+    what = f"all-reduce of {size_text(size)} over 2 workers, one of {TIMES} in a step"
+    case = StepCase(
+        name=f"hosts-all-reduces-{size_text(size).replace(' ', '')}",
+        what=what,
+        program="all_reduce",
+        params={"elements": size // 4, "workers": 2, "times": TIMES},
+        jobs=JOBS,
+    )
+    goals = {"": 1.2, ENCRYPTED: 1.2}
+    return CustomCase(case.name, what, lambda bench: _add_up(bench, case, size, TIMES, goals), ("torch",), quick=False)
 
 
 CASES = [
@@ -269,6 +286,7 @@ def beside_others(cases: Iterable[StepCase]) -> list[StepCase]:
 def all_cases() -> list[Case]:
     """Those of the link as it is, beside busy processes, and of the shaped links."""
     as_it_is: list[Case] = [*CASES, *(_gloo(size) for size in (MB, 16 * MB, 100 * MB)), *PARTED, *beside_others(CASES)]
+    as_it_is += [_all_reduces(size) for size in (4000, MB, 16 * MB, 100 * MB)]
     shaped: list[Case] = []
     for link in LINKS:
         shaped += over(link, CASES)
