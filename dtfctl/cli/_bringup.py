@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 24
 """How many hosts may have a line each; with more of them there is one for each stage."""
-STAGES = ("pending", "connecting", "installing", "syncing", "setup", "starting", "up", "failed")
+STAGES = ("pending", "queued", "connecting", "installing", "syncing", "setup", "starting", "up", "failed")
 LONGEST_STAGE = max(len(stage) for stage in STAGES)
 MARGINS = 6
 """Blanks before and between the columns."""

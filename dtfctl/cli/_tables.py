@@ -27,7 +27,7 @@ def status_lines(
 ) -> list[str]:
     """Write the whole of `status`: the answer, tasks, jobs, hosts (wide), and what is wrong."""
     wide = screen.output == "wide"
-    out = [headline(status, screen), ""]
+    out = [headline(status, screen), *grant_lines(status, now), ""]
     out += task_table(tasks, screen, wide)
     shown = [job for job in status.jobs if not job.is_final]
     shown += [job for job in status.jobs if job.is_final][: max(0, MAX_JOBS - len(shown))]
@@ -169,6 +169,23 @@ def limit_words(job: JobStatus) -> str:
     return ", ".join(parts)
 
 
+def grant_lines(status: ClusterStatus, now: float) -> list[str]:
+    """Say what the hosts are lent by and for how long yet, in a line, where somebody lends them."""
+    grant = status.grant
+    if grant is None:
+        return []
+    if grant.state == "granted":
+        nodes = ", ".join(host.node for host in status.hosts if host.node)
+        on = f" on {nodes}" if nodes else ""
+        left = "no time limit" if grant.ends is None else f"{duration(grant.ends - now)} left"
+        return [f"{grant.what}{on}: {left}"]
+    if grant.state == "queued":
+        is_known = grant.starts is not None and grant.starts > now
+        when = f", expected in {duration(grant.starts - now)}" if is_known and grant.starts is not None else ""
+        return [f"{grant.what} waits in the queue: {grant.why}{when}"]
+    return [f"{grant.what} {grant.why}; ask for another: dtfctl up FILE"]
+
+
 def progress_words(progress: Progress | None) -> str:
     """`step 200/1000, loss 0.31, accuracy 0.94`."""
     if progress is None:
@@ -185,7 +202,7 @@ def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
     explained = any(_reason_of(host) for host in hosts)
     rows = [
         [
-            host.name,
+            f"{host.name} ({host.node})" if host.node else host.name,
             host.state,
             str(host.tasks),
             str(host.cores or "-"),

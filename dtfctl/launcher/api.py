@@ -124,7 +124,8 @@ class Cluster:
         `only`: a selector; other tasks stay as they are, new ones among them are not started, and those that the spec
         does not have any more go on, unless `prune` is given. The result is about the selected tasks.
         `adopt`: take the cluster over first, whoever brought it up, on all hosts that let us in; what runs goes on.
-        `timeout_s`: by default a minute, and ten where hosts may have to be installed first.
+        `timeout_s`: by default a minute, and ten where hosts may have to be installed first; time in the queue of a
+        batch system that lends the hosts counts only where it is given.
         `task_command` replaces the program that tasks run (`python -m dtfctl.task`); it gets the path of its
         configuration file as last argument.
 
@@ -138,6 +139,7 @@ class Cluster:
         if dry_run:
             changes = bringup.would_change(spec, task_command, only, prune)
             return UpResult(None, len(spec.task_names), 0, changes, (), time.monotonic() - begun)
+        queues = timeout_s is None
         if timeout_s is None:
             timeout_s = LOCAL_UP_S if spec.is_local else REMOTE_UP_S
         reached = bringup.bring_up(
@@ -145,6 +147,7 @@ class Cluster:
             on_event=on_event,
             on_hosts=on_hosts,
             timeout_s=timeout_s,
+            queues=queues,
             task_command=task_command,
             wait=wait,
             min_ready=min_ready,

@@ -141,6 +141,23 @@ class HostStatus:
     """The way that the controller calls the agent: `SSH over bastion`; empty: directly."""
     faults: int = 0
     """The number of errors that the agent's loops and threads have raised, and went on after."""
+    node: str = ""
+    """The machine's own name, where who lends the host has named it."""
+
+
+@value
+class GrantStatus:
+    """What the hosts are lent by, for a time: an allocation of a batch system."""
+
+    state: Literal["queued", "granted", "ended"]
+    what: str
+    """What one calls it: `Slurm job 17`."""
+    why: str = ""
+    """What a queued one waits for, how one has ended."""
+    ends: float | None = None
+    """When the hosts are taken back, in seconds since the epoch; None: not known, or never."""
+    starts: float | None = None
+    """When a queued one is expected to begin."""
 
 
 @value
@@ -252,6 +269,8 @@ class ClusterStatus:
     """Each pair of hosts whose link was measured."""
     advice: tuple[str, ...] = ()
     """What steps have spent too much of their time on for a while, and what to do about it; one sentence each."""
+    grant: GrantStatus | None = None
+    """What the hosts are lent by; None: nobody lends them."""
 
     @property
     def running(self) -> int:

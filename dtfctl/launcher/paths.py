@@ -14,6 +14,7 @@
         hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets), work/ID/, blobs/
         jobs/ID.UID/          code/; checkpoint/ stays after `down`
         job-ids.json          the ids that jobs have had; stays after `down`
+        allocation.json       where a batch system lends the hosts: which of its jobs
         seat.json, login/     with `controller: host`: where it runs; the key with which it logs in to the hosts
         blobs/                files of jobs that were submitted, by their hashes
         logs/                 stays after `down`; the next `up` moves it to logs.1
@@ -117,6 +118,11 @@ class ClusterPaths:
     def controller_place(self) -> Path:
         """Exists where the controller runs on a host of the cluster: which one."""
         return self.folder / "seat.json"
+
+    @property
+    def allocation(self) -> Path:
+        """Which allocation of a batch system lends the hosts."""
+        return self.folder / "allocation.json"
 
     @property
     def recalled(self) -> Path:

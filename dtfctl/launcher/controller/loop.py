@@ -217,7 +217,10 @@ class ControllerLoop:
             created=self._created,
             controller=self.controller_status(),
             hosts=tuple(
-                statuses.host_status(name, host, desired_state.host(name), counts[name], time.monotonic())
+                statuses.host_status(
+                    *(name, host, desired_state.host(name), counts[name], time.monotonic()),
+                    self.hosts.lending.node_of(name),
+                )
                 for name, host in sorted(hosts.items())
             ),
             tasks=tuple(tasks),
@@ -231,6 +234,7 @@ class ControllerLoop:
             notes=desired_state.notes,
             links=self.links.known(hosts.keys()),
             advice=self.tasks.steps.advice(),
+            grant=self.hosts.lending.status(),
         )
         is_known = not desired_state.changed and not self.hosts.sharing.is_due
         settled = desired_state.spec is not None and is_known and statuses.is_settled(tasks, hosts)

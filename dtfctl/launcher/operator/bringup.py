@@ -62,6 +62,7 @@ def bring_up(
     on_event: Callable[[Event], None] | None,
     on_hosts: Callable[[Sequence[HostStatus]], None] | None,
     timeout_s: float,
+    queues: bool = False,
     task_command: Sequence[str],
     wait: bool,
     min_ready: int | None,
@@ -69,7 +70,7 @@ def bring_up(
     prune: bool = False,
     adopt: bool = False,
 ) -> Reached:
-    """See `Cluster.up`."""
+    """See `Cluster.up`. `queues`: `timeout_s` begins when hosts that are lent have been granted."""
     deadline = time.monotonic() + timeout_s
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
@@ -80,11 +81,13 @@ def bring_up(
             if adopt:
                 take_over(paths, spec, _on_stage(on_hosts, on_event))
             connection = _prepare(paths, spec, _on_stage(on_hosts, on_event))
+            _borrow(paths, spec, connection)
         reply = connection.call(controller_calls.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
         meant = frozenset(reply.tasks) if only else None
         try:
-            seen = watcher.wait_settled(deadline, min_ready, meant, is_new) if wait else watcher.look()
+            after_queue_s = timeout_s if queues else 0.0
+            seen = watcher.wait_settled(deadline, min_ready, meant, is_new, after_queue_s) if wait else watcher.look()
         except _Foreign as foreign:
             connection.close()
             _down(paths, 0.0, force=True, keep_logs=False)
@@ -126,6 +129,20 @@ def _prepare(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> Conne
             remote_controller.RemoteController(paths).give_up()
         raise
     return Connection(paths)
+
+
+def _borrow(paths: ClusterPaths, spec: ClusterSpec, connection: Connection) -> None:
+    """See to it that somebody lends the hosts, where the spec says who."""
+    if spec.provider != "slurm":
+        return
+    from dtfctl.launcher.providers.slurm import allocation
+
+    try:
+        allocation.acquire(paths, spec)
+    except LauncherError:
+        if not paths.database.exists():
+            connection.controller.forget(keep_logs=False)
+        raise
 
 
 def _on_stage(
@@ -193,7 +210,12 @@ class _Watcher:
         return reply
 
     def wait_settled(
-        self, deadline: float, min_ready: int | None, meant: frozenset[str] | None = None, is_new: bool = False
+        self,
+        deadline: float,
+        min_ready: int | None,
+        meant: frozenset[str] | None = None,
+        is_new: bool = False,
+        after_queue_s: float = 0.0,
     ) -> StatusReply:
         """Wait until every task that is meant runs or has failed for good, or `min_ready` run.
 
@@ -203,6 +225,9 @@ class _Watcher:
         while True:
             left = deadline - time.monotonic()
             reply = self.look(min(left, 0.5))
+            grant = reply.status.grant
+            if grant is not None and grant.state == "queued" and after_queue_s:
+                deadline = time.monotonic() + after_queue_s
             foreign = next((host for host in reply.status.hosts if host.cause == "owner"), None) if is_new else None
             if foreign is not None:
                 raise _Foreign(f"{foreign.name}: {foreign.last_error}", OWNER_HINT)
@@ -245,12 +270,21 @@ def take_down(
                 problems = _down(paths, grace_s, force, keep_logs)
             if problems and not force:
                 return paths.name, problems
+            _give_back(paths)
         finally:
             paths.going_down.unlink(missing_ok=True)
         paths.lock.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         paths.folder.rmdir()
     return paths.name, problems
+
+
+def _give_back(paths: ClusterPaths) -> None:
+    """Give back what lends the hosts, where no controller could."""
+    if paths.allocation.exists():
+        from dtfctl.launcher.providers.slurm import allocation
+
+        allocation.release(paths)
 
 
 @contextlib.contextmanager
@@ -300,8 +334,9 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
             return (error.message,)
         try:
             request = DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
+            lent = paths.allocation.exists()  # then hosts out of reach are no problem, and may keep their files
             left = tuple(connection.call(controller_calls.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
-            if left:
+            if left or lent:
                 ownership.give_up(paths)
         except PartlyDone as error:
             return (error.message,)

@@ -14,6 +14,7 @@ from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import ASK_S, Conversation
 from dtfctl.launcher.providers.login import Logins
+from dtfctl.launcher.providers.ssh import SshLine
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 from dtfctl.launcher.system.files import private_folder
 
@@ -89,7 +90,9 @@ async def _check(logins: Logins, bundles: Bundles, spec: ClusterSpec, host: Host
     try:
         connection = await logins.connect(host.name, host.user)
         try:
-            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely), spec.home)
+            conversation = await Conversation.begin(
+                SshLine(connection), await asyncio.to_thread(bundles.likely), spec.home
+            )
             took = time.monotonic() - begun
             question = {"do": "look", "cluster": spec.cluster, "host": host.name}
             asked = time.time()

@@ -25,6 +25,7 @@ from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles
 from dtfctl.launcher.providers.conversation import Conversation
 from dtfctl.launcher.providers.login import Logins
+from dtfctl.launcher.providers.ssh import SshLine
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 from dtfctl.launcher.system.files import private_folder
 
@@ -121,7 +122,9 @@ async def _one(
     try:
         connection = await logins.connect(host.name, host.user)
         try:
-            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely), folder)
+            conversation = await Conversation.begin(
+                SshLine(connection), await asyncio.to_thread(bundles.likely), folder
+            )
             reply = await conversation.ask(request, CLEAN_S)
             return HostCleaned(host.name, ended=reply["ended"], was_there=reply.get("was_there", False))
         finally:

@@ -12,7 +12,7 @@ from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Platform
 from dtfctl.launcher.providers.conversation import ASK_S
 from dtfctl.launcher.providers.own_login import Met
-from dtfctl.launcher.providers.ssh import SshProvider
+from dtfctl.launcher.providers.ssh import SshLine, SshProvider
 
 CONTROLLER_S = 90.0
 """The seconds for all that a host is asked about its controller."""
@@ -88,7 +88,9 @@ class Operator(SshProvider):
             owner = await self._in_thread(self._owner)
             request = {"do": "authorize", "cluster": self._paths.name, "owner": owner, "line": line}
             facts = (await conversation.ask(request, ASK_S))["facts"]
-            connection = conversation.connection
+            way = conversation.line
+            assert isinstance(way, SshLine)
+            connection = way.connection
             key = connection.get_server_host_key()
             if key is None:
                 raise HostFailed("host-key", "its host key has no public part", "dtfctl needs plain host keys there")

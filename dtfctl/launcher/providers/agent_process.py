@@ -23,7 +23,7 @@ def become_agent(words: Sequence[str], fds: Sequence[int]) -> NoReturn:
         os.dup2(fd, at)
     os.close(log)
     os.close(nothing)
-    for name in [name for name in os.environ if name.startswith("SSH_")]:
+    for name in [name for name in os.environ if name.startswith(("SSH_", "DTFCTL_CONNECTION"))]:
         del os.environ[name]
     later.install()  # its runtime was not finished when it started
     command = [sys.executable, "-m", "dtfctl.launcher.agent", *words]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from dtfctl.launcher.errors import LauncherError
@@ -12,16 +12,57 @@ from dtfctl.launcher.system.procfs import ProcessId
 from dtfctl.net.address import UNIX
 
 Cause: TypeAlias = Literal[
-    "auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent", "owner", "shared"
+    "auth",
+    "host-key",
+    "unreachable",
+    "python",
+    "disk",
+    "install",
+    "sync",
+    "setup",
+    "agent",
+    "owner",
+    "shared",
+    "queued",
+    "ended",
 ]
+"""Why a host cannot be used. `queued`: nobody has lent it yet; `ended`: nobody lends it any more."""
 LOGIN_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "unreachable"})
 """We did not get in at all."""
-LASTING_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "python", "setup", "owner"})
+LASTING_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "python", "setup", "owner", "ended"})
 """Trying again by itself would help nobody, and may lock an account: the next `up` does."""
 Stage: TypeAlias = Literal["connecting", "installing", "syncing", "setup", "starting", "layer", "note"]
 OnStage: TypeAlias = Callable[[str, Stage, str], None]
 """Hears (host, stage, detail) when work on a host enters a stage; called from any thread. `layer` is news of packages
 that come while tasks run already, `note` of what was passed over."""
+
+
+GrantState: TypeAlias = Literal["queued", "granted", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the hosts of a cluster are lent by, for as long as they are: an allocation of a batch system."""
+
+    state: GrantState
+    what: str
+    """What one calls it: `Slurm job 17`."""
+    why: str = ""
+    """What a queued one waits for, how one has ended."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """The machine behind each host that is lent."""
+    ends: float | None = None
+    """When the hosts are taken back, in seconds since the epoch; None: not known, or never."""
+    starts: float | None = None
+    """When a queued one is expected to begin."""
+    is_ours: bool = False
+    """Whether the cluster has asked for it: then it can be given back, for good or for a later one."""
+    number: int = 0
+    """Grows each time that it begins anew."""
+
+
+OnGrant: TypeAlias = Callable[[Grant], None]
+"""Hears of a grant that has changed; called from any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +101,14 @@ class HostFailed(LauncherError):
 
 
 class Provider(Protocol):
-    """Agents of hosts. Calls block, come from a thread of the host's own, and may be made again."""
+    """Agents of hosts. Calls block, come from a thread of the host's own, and may be made again.
+
+    Where the hosts are lent, by a batch system for a time, the provider also knows of that: it tells `on_grant`, and
+    takes `begin_anew` and `give_back`.
+    """
 
     on_stage: OnStage
+    on_grant: OnGrant
 
     def configure(self, spec: ClusterSpec) -> None:
         """Take over the spec: at the start, and whenever it changes."""
@@ -103,6 +149,20 @@ class Provider(Protocol):
     def clean(self, host: str) -> None:
         """Delete the agent's files after it has ended; logs and checkpoints stay."""
 
+    def begin_anew(self) -> None:
+        """Give lent hosts back for others later: what is lent goes on as `queued`. Only one that `is_ours`.
+
+        Raises:
+            LauncherError: who lends them refuses.
+        """
+
+    def give_back(self) -> bool:
+        """Give lent hosts back for good, with all that still runs there. Whether that ends whatever there is.
+
+        Raises:
+            LauncherError: who lends them cannot be asked.
+        """
+
     def close(self) -> None:
         """Let go of connections."""
 
@@ -112,3 +172,10 @@ def _silent(_host: str, _stage: Stage, _detail: str) -> None:
 
 
 silent: OnStage = _silent
+
+
+def _unheard(_grant: Grant) -> None:
+    """Ignore what is told."""
+
+
+unheard: OnGrant = _unheard

@@ -1,4 +1,4 @@
-"""One connection to a host, and on it a process of `host_side.py`: requests, uploads and forwarded addresses."""
+"""One line to a host, and at its end a process of `host_side.py`: requests and uploads."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import asyncssh
-
 from dtfctl import guard
 from dtfctl.launcher.providers.base import HostFailed, Stage
-from dtfctl.launcher.providers.forwards import Forwards
-from dtfctl.launcher.providers.login import KEEPALIVE_S
+from dtfctl.launcher.providers.line import LINE_ERRORS, LINE_LOST, Line, Process
 
 PARTS = (
-    *("host_base", "host_unpack", "host_python", "host_layers", "host_offers"),
+    *("host_base", "host_step", "host_unpack", "host_python", "host_layers", "host_offers"),
     *("host_files", "host_keys", "host_agent", "host_owner", "host_side"),
 )
 """The modules of the program that runs on hosts; each imports only those before it."""
@@ -88,13 +85,12 @@ def bootstrap(size: int, runtimes: Sequence[str] = (), home: str | None = None) 
 
 
 class Conversation:
-    """A connection to a host and the process of `host_side.py` at its end."""
+    """A line to a host and the process of `host_side.py` at its end."""
 
-    def __init__(self, connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]) -> None:
-        self.connection = connection
+    def __init__(self, line: Line, process: Process) -> None:
+        self.line = line
         self._process = process
         self._lock = asyncio.Lock()
-        self.forwards = Forwards(connection)
         self._facts: dict[str, Any] = {}
         self._said = b""
         self._listener = guard.watched(asyncio.create_task(self._listen()), name="ssh-stderr")
@@ -104,25 +100,26 @@ class Conversation:
         self.used = asyncio.get_running_loop().time()
 
     @classmethod
-    async def begin(
-        cls, connection: asyncssh.SSHClientConnection, runtimes: Sequence[str], home: str | None = None
-    ) -> Conversation:
+    async def begin(cls, line: Line, runtimes: Sequence[str], home: str | None = None) -> Conversation:
         """Begin a conversation. `runtimes`: of which one may be there. `home`: see `bootstrap`."""
         program = source()
+        self: Conversation | None = None
         try:
             async with asyncio.timeout(HELLO_S):
-                process = await connection.create_process(bootstrap(len(program), runtimes, home), encoding=None)
-                self = cls(connection, process)
+                process = await line.run(bootstrap(len(program), runtimes, home))
+                self = cls(line, process)
                 self._send(program)
                 await self._reply()
         except BaseException:
-            connection.close()
+            if self is not None:
+                self._signs.cancel()
+            line.give_up()
             raise
         return self
 
     @property
     def is_open(self) -> bool:
-        return not self.connection.is_closed() and not self._process.is_closing()
+        return not self.line.is_closed() and not self._process.is_closing()
 
     async def ask(
         self, request: dict[str, Any], within_s: float, on_stage: Callable[[Stage, str], None] = lambda *_: None
@@ -144,9 +141,9 @@ class Conversation:
                             break
                         on_stage(reply["stage"], reply["detail"])
             except TimeoutError:
-                self.connection.abort()
+                self.line.abort()
                 raise HostFailed("unreachable", f"no answer within {within_s:g} s") from None
-            except (OSError, asyncssh.Error) as error:
+            except LINE_ERRORS as error:
                 raise HostFailed("unreachable", f"the connection was lost: {error}") from None
             finally:
                 self.used = loop.time()
@@ -189,7 +186,7 @@ class Conversation:
 
     async def _listen(self) -> None:
         """Keep the end of what is said on stderr: it is shown where the program there fails."""
-        with contextlib.suppress(OSError, asyncssh.Error):
+        with contextlib.suppress(*LINE_ERRORS):
             while data := await self._process.stderr.read(KEPT_STDERR):
                 self._said = (self._said + data)[-KEPT_STDERR:]
 
@@ -200,6 +197,9 @@ class Conversation:
                 await self._listener
         lines = self._said.decode(errors="replace").strip().splitlines()
         said = f": {lines[-1].strip()[:500]}" if lines else ""
+        of_the_line = self.line.why(self._said.decode(errors="replace"))
+        if of_the_line is not None:
+            return of_the_line
         # Without an exit status the connection is gone, and what happened there is not known.
         if self._process.exit_status == NO_PYTHON_EXIT:
             return HostFailed("python", "no Python 3.11 or newer", "install one; `python3` must find it")
@@ -214,13 +214,13 @@ class Conversation:
         size, sent = max(1, path.stat().st_size), 0
         loop = asyncio.get_running_loop()
         # On a slow link an answer waits behind what is being sent; that the bytes move is watched instead.
-        self.connection.set_keepalive(0)
+        self.line.watch(False)
         try:
             async with asyncio.timeout(STALL_S) as limit:
                 where = shlex.quote(target)
                 command = f"exec /bin/sh -c {shlex.quote(f'umask 077; cat > {where} || {{ rm -f {where}; exit 1; }}')}"
-                process = await self.connection.create_process(command, encoding=None)
-                with contextlib.suppress(BrokenPipeError, asyncssh.ConnectionLost):  # it says why, or its status does
+                process = await self.line.run(command)
+                with contextlib.suppress(*LINE_LOST):  # it says why, or its status does
                     with path.open("rb") as file:
                         while block := file.read(UPLOAD_BLOCK):
                             process.stdin.write(block)
@@ -233,9 +233,9 @@ class Conversation:
                 said = (await process.stderr.read()).decode(errors="replace").strip()
                 await process.wait_closed()
         except TimeoutError:
-            self.connection.abort()
+            self.line.abort()
             raise HostFailed("unreachable", f"the upload of {path.name} stalled for {STALL_S:g} s") from None
-        except (OSError, asyncssh.Error) as error:
+        except LINE_ERRORS as error:
             raise HostFailed("unreachable", f"the connection was lost while sending: {error}") from None
         if process.exit_status is None:
             raise HostFailed("unreachable", "the connection was lost while sending")
@@ -243,23 +243,22 @@ class Conversation:
             if "space" in said.lower() or "quota" in said.lower():
                 raise HostFailed("disk", f"no space left on the disk below {base}")
             raise HostFailed("install", f"upload: {(said.splitlines() or ['it failed'])[-1][:300]}")
-        self.connection.set_keepalive(KEEPALIVE_S)
+        self.line.watch(True)
         return target
 
     @property
     def is_needed(self) -> bool:
         """Something goes through it that it must not be closed for being idle."""
-        return bool(self.forwards) or self.offers > 0
+        return self.line.is_used or self.offers > 0
 
     def close(self) -> None:
         self._signs.cancel()
-        self.forwards.stop()
-        self.connection.close()
+        self.line.close()
 
     async def end(self) -> None:
         """Close it once the process there has ended: who takes a cluster down leaves nothing running."""
         if self.is_open:
-            with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
+            with contextlib.suppress(TimeoutError, *LINE_ERRORS):
                 async with asyncio.timeout(END_S):
                     self._process.stdin.write_eof()
                     await self._process.wait_closed()

@@ -82,7 +82,8 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def facts() -> dict[str, Any]:
-    came_from, _, address, port = (os.environ.get("SSH_CONNECTION") or "   22").split(" ")[:4]
+    said = os.environ.get("DTFCTL_CONNECTION") or os.environ.get("SSH_CONNECTION") or "   22"
+    came_from, _, address, port = said.split(" ")[:4]
     there = BASE
     while not os.path.isdir(there):
         there = os.path.dirname(there)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -50,7 +51,7 @@ def check_owner(request: dict[str, Any]) -> None:
     if stamp is None or stamp["authority"] == owner["authority"]:
         return
     if stamp["authority"] in owner["given_up"]:
-        evict(cluster)
+        evict_once(cluster, stamp)
         return
     raise Trouble("owner", *foreign(cluster, stamp, owner))
 
@@ -117,6 +118,18 @@ def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str,
         "copy": read_mark(os.path.join(own, "copy.json")),
         "state": read_mark(os.path.join(own, "state.json")),
     }
+
+
+def evict_once(cluster: str, stamp: dict[str, Any]) -> None:
+    """Evict whose stamp that is, unless another host with the same files has: what is there now is a new owner's."""
+    lock = os.open(os.path.join(BASE, "clusters", cluster), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # some shared disks have no locks on folders
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if read_stamp(cluster) == stamp:
+            evict(cluster)
+    finally:
+        os.close(lock)
 
 
 def evict(cluster: str) -> int:

@@ -22,7 +22,7 @@ import os
 import signal
 import sys
 
-from dtfctl.launcher.providers import host_layers, host_offers
+from dtfctl.launcher.providers import host_layers, host_offers, host_step
 from dtfctl.launcher.providers.host_agent import find, kill, put_certificates, start, wait_ended
 from dtfctl.launcher.providers.host_base import (
     BASE,
@@ -179,6 +179,7 @@ def serve(unread: int = 0) -> None:
     Args:
         unread: what stands before them: the source of this program, which was not needed.
     """
+    host_step.hold()
     try:
         answer(unread)
     except Exception as error:

@@ -6,20 +6,21 @@ import socket
 from collections.abc import Callable
 
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, Provider, silent
+from dtfctl.launcher.providers.base import AgentEndpoint, OnGrant, OnStage, Provider, silent, unheard
 from dtfctl.launcher.providers.local import LocalProvider
 from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec, Host
 
 
 class HostProviders:
-    """A provider that chooses by the host. SSH is only loaded for a cluster that needs it."""
+    """A provider that chooses by the host. Other kinds than this machine are loaded where a cluster needs them."""
 
     def __init__(self, paths: ClusterPaths, make_remote: Callable[[ClusterPaths], Provider] | None = None) -> None:
         self._paths = paths
-        self._make_remote = make_remote or _ssh
+        self._make_remote = make_remote
         self._local = LocalProvider(paths)
         self._remote: Provider | None = None
         self._on_stage: OnStage = silent
+        self._on_grant: OnGrant = unheard
 
     @property
     def on_stage(self) -> OnStage:
@@ -31,12 +32,22 @@ class HostProviders:
         if self._remote is not None:
             self._remote.on_stage = hear
 
+    @property
+    def on_grant(self) -> OnGrant:
+        return self._on_grant
+
+    @on_grant.setter
+    def on_grant(self, hear: OnGrant) -> None:
+        self._on_grant = hear
+        if self._remote is not None:
+            self._remote.on_grant = hear
+
     def configure(self, spec: ClusterSpec) -> None:
         remote = [host for host in spec.hosts if not host.is_local]
         if remote:
             if self._remote is None:
-                self._remote = self._make_remote(self._paths)
-                self._remote.on_stage = self._on_stage
+                self._remote = (self._make_remote or _KINDS[spec.provider])(self._paths)
+                self._remote.on_stage, self._remote.on_grant = self._on_stage, self._on_grant
             self._remote.configure(spec)
             if len(remote) < len(spec.hosts):
                 self._local.advertise = address_towards(remote[0])
@@ -69,6 +80,13 @@ class HostProviders:
     def clean(self, host: str) -> None:
         self._of(host).clean(host)
 
+    def begin_anew(self) -> None:
+        if self._remote is not None:
+            self._remote.begin_anew()
+
+    def give_back(self) -> bool:
+        return self._remote is not None and self._remote.give_back()
+
     def close(self) -> None:
         if self._remote is not None:
             self._remote.close()
@@ -78,6 +96,16 @@ def _ssh(paths: ClusterPaths) -> Provider:
     from dtfctl.launcher.providers.ssh import SshProvider
 
     return SshProvider(paths)
+
+
+def _slurm(paths: ClusterPaths) -> Provider:
+    from dtfctl.launcher.providers.slurm.provider import SlurmProvider
+
+    return SlurmProvider(paths)
+
+
+_KINDS: dict[str, Callable[[ClusterPaths], Provider]] = {"ssh": _ssh, "slurm": _slurm}
+"""By the spec's `provider`."""
 
 
 def address_towards(host: Host) -> str:

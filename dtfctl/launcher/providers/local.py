@@ -12,7 +12,7 @@ from typing import Any
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
 from dtfctl.launcher.identity.certificates import ensure_certificate
 from dtfctl.launcher.paths import ClusterPaths, home
-from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, silent
+from dtfctl.launcher.providers.base import AgentEndpoint, OnGrant, OnStage, silent, unheard
 from dtfctl.launcher.providers.files import Syncs
 from dtfctl.launcher.providers.local_files import put_files
 from dtfctl.launcher.spec.model import ClusterSpec
@@ -33,6 +33,7 @@ class LocalProvider:
     def __init__(self, paths: ClusterPaths) -> None:
         self._paths = paths
         self.on_stage: OnStage = silent
+        self.on_grant: OnGrant = unheard
         self._spec: ClusterSpec | None = None
         self._syncs = Syncs(home() / "bundles", ())
         self.advertise = LOOPBACK
@@ -122,6 +123,12 @@ class LocalProvider:
         folder = self._paths.host(host)
         remove_socket_folder(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def begin_anew(self) -> None:
+        """Begin nothing: nobody lends this machine."""
+
+    def give_back(self) -> bool:
+        return False
 
     def close(self) -> None:
         """Close nothing: nothing is held."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from dtfctl.launcher.spec.hostlist import MAX_HOSTS
-from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec, HostGroup, Ssh
+from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec, HostGroup, Slurm, Ssh, lent_hosts
 from dtfctl.launcher.spec.parse import Reader
 from dtfctl.launcher.spec.problems import did_you_mean
 
@@ -243,6 +243,57 @@ def _the_controllers_host_is_one(spec: ClusterSpec, reader: Reader) -> None:
         )
 
 
+def _hosts_are_named_or_lent(spec: ClusterSpec, reader: Reader) -> None:
+    lent = spec.provider == "slurm"
+    if not lent and spec.slurm != Slurm() and reader.is_good("slurm"):
+        reader.problem(
+            reader.mark("slurm"), "`slurm` without `provider: slurm`", "Write `provider: slurm`, or remove it."
+        )
+    if not lent or not reader.is_good("slurm"):
+        return
+    if reader.is_good("hosts") and spec.host_groups != lent_hosts(spec.slurm):
+        reader.problem(
+            reader.mark("hosts"),
+            "`hosts` with `provider: slurm`, which names the hosts itself",
+            "Remove `hosts`; say how many with `slurm: {nodes: N}`.",
+        )
+    if spec.ssh != Ssh() and reader.is_good("ssh"):
+        reader.problem(reader.mark("ssh"), "`ssh` with `provider: slurm`, which does not log in", "Remove `ssh`.")
+    if spec.controller.place == "host" and reader.is_good("controller"):
+        reader.problem(
+            reader.mark("controller"),
+            "a controller on a host that Slurm lends would end with the allocation",
+            "Remove `controller`; where no machine stays up, run `up` inside an allocation.",
+        )
+    if reader.is_good("slurm", "extra"):
+        for number, word in enumerate(spec.slurm.extra):
+            name = word.partition("=")[0]
+            if name in OWN_OPTIONS:
+                reader.problem(
+                    reader.mark("slurm", "extra", str(number)),
+                    f"`{name}` is dtfctl's own",
+                    f"Expected {OWN_OPTIONS[name]}.",
+                )
+    limit, margin = spec.slurm.time, spec.slurm.margin
+    if limit is not None and margin >= limit:
+        reader.problem(reader.mark("slurm", "margin"), "`margin` is not shorter than `time`", "Change one of the two.")
+
+
+OWN_OPTIONS = {
+    "--nodes": "`slurm: {nodes: N}`",
+    "--time": "`slurm: {time: 8h}`",
+    "--partition": "`slurm: {partition: NAME}`",
+    "--array": "one cluster a file",
+    "--parsable": "nothing: it is set",
+    "--job-name": "nothing: it is the cluster's",
+    "--comment": "nothing: by it a lost job is found again",
+    "--wrap": "nothing: what runs is dtfctl's agents",
+    "--no-requeue": "nothing: a preempted cluster goes on",
+    "--wait": "nothing: `up` waits",
+}
+"""Options of sbatch that `extra` may not have, and what to write."""
+
+
 _RULES: tuple[Callable[[ClusterSpec, Reader], None], ...] = (
     _tasks_exist,
     _task_groups_make_sense,
@@ -254,4 +305,5 @@ _RULES: tuple[Callable[[ClusterSpec, Reader], None], ...] = (
     _tls_is_off_only_here,
     _limits_are_in_order,
     _the_controllers_host_is_one,
+    _hosts_are_named_or_lent,
 )

@@ -34,6 +34,7 @@ from dtfctl.launcher.spec.kinds import (
     Text,
     option,
 )
+from dtfctl.launcher.spec.lent import Slurm as Slurm
 from dtfctl.launcher.spec.places import ControllerPlace as ControllerPlace, Logs as Logs, Metrics as Metrics
 from dtfctl.launcher.spec.restarts import (
     BadHostWhen as BadHostWhen,
@@ -47,6 +48,8 @@ Bytes: TypeAlias = int
 FORMAT_VERSION = 1
 DEFAULT_GROUP = "all"
 """The name of the host group that a bare `hosts: node[1-4]` makes."""
+LENT_GROUP = "slurm"
+"""The host group of what Slurm lends; its hosts are called so with a number."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 JOB_NAMES = (
@@ -349,7 +352,16 @@ class ClusterSpec:
         "alice@node[1-4]",
         factory=_local_group,
         name="hosts",
-        default_text="`localhost`, without SSH",
+        default_text="`localhost`, without SSH; what `provider` lends",
+    )
+    provider: Literal["ssh", "slurm"] = option(
+        Choice(("ssh", "slurm")),
+        "Who gives the hosts: `ssh`, those that `hosts` names, or `slurm`, nodes that Slurm lends.",
+        "slurm",
+        default="ssh",
+    )
+    slurm: Slurm = option(
+        Table(Slurm), "What is asked of Slurm, with `provider: slurm`.", "{nodes: 4, time: 8h}", factory=Slurm
     )
     controller: ControllerPlace = option(
         Table(ControllerPlace, short="place"),
@@ -435,13 +447,24 @@ class ClusterSpec:
 
     @property
     def is_local(self) -> bool:
-        """Whether every task runs on this machine, so that SSH is not needed."""
+        """Whether every task runs on this machine, so that no other is asked."""
         return all(item.name in LOCAL_NAMES for group in self.host_groups.values() for item in group.names)
 
     @property
     def task_names(self) -> tuple[str, ...]:
         """Every task as `job/index`, in the order of the file."""
         return tuple(f"{job}/{i}" for job, group in self.tasks.items() for i in range(group.count))
+
+
+def is_default_hosts(groups: Mapping[str, HostGroup]) -> bool:
+    """Tell whether the file may have named none."""
+    return groups == _local_group()
+
+
+def lent_hosts(slurm: Slurm) -> dict[str, HostGroup]:
+    """Name the hosts that Slurm is to lend."""
+    names = tuple(HostName(f"{LENT_GROUP}-{number}") for number in range(slurm.nodes or 1))
+    return {LENT_GROUP: HostGroup(names, slots=slurm.slots)}
 
 
 def fill_rack(template: str, brackets: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dtfctl.launcher.controller.state.store import TaskRow
 from dtfctl.launcher.errors import Conflict, UsageError
-from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.spec.model import ClusterSpec, Slurm
 
 DEFINES_TASKS = ("tasks", "env", "python", "ports", "runtime", "host_groups")
 """Keys of the spec whose changes are told by what they do to tasks."""
@@ -32,6 +32,8 @@ def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
         "`home`": (before.home, after.home),
         "`security`": (before.security, after.security),
         "whether hosts are reached by SSH": (before.is_local, after.is_local),
+        "`provider`": (before.provider, after.provider),
+        "what is asked of Slurm": (_asked(before), _asked(after)),
     }
     changed = [what for what, (old, new) in fixed.items() if old != new]
     if changed:
@@ -39,6 +41,11 @@ def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
             f"cluster {before.cluster} is up, and {' and '.join(changed)} cannot change while it is",
             f"take it down first: dtfctl down -c {before.cluster}",
         )
+
+
+def _asked(spec: ClusterSpec) -> Slurm:
+    """Reduce `slurm` to what an allocation was asked for with."""
+    return replace(spec.slurm, slots=None, on_limit="end", margin=0.0)
 
 
 def take_over(

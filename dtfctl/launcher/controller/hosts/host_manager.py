@@ -16,6 +16,7 @@ from dtfctl.launcher.controller.decisions.moves import Standing
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.hosts.certify import HostCertificates
 from dtfctl.launcher.controller.hosts.host import Host
+from dtfctl.launcher.controller.hosts.lending import Lending
 from dtfctl.launcher.controller.hosts.set_aside import SetAside
 from dtfctl.launcher.controller.hosts.shared_folder import SharedFolder
 from dtfctl.launcher.controller.state.desired_state import DesiredState
@@ -25,7 +26,7 @@ from dtfctl.launcher.identity.certificates import LIFETIME_S, TlsFiles
 from dtfctl.launcher.messages.reports import Happening, LogChunk, LogPosition, Report
 from dtfctl.launcher.model import GAVE_UP
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
+from dtfctl.launcher.providers.base import AgentEndpoint, Grant, HostFailed, Provider
 from dtfctl.launcher.system.mailbox import Mailbox
 from dtfctl.launcher.transfer.blobs import Blobs
 
@@ -63,7 +64,9 @@ class HostManager:
         self.awaited: frozenset[str] = frozenset()
         """Hosts that tasks are about to leave."""
         self.sharing = SharedFolder(desired_state, mailbox, self.all)
+        self.lending = Lending(desired_state, provider)
         provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
+        provider.on_grant = lambda grant: mailbox.post(lambda: self._on_grant(grant))
 
     def ensure(self, name: str) -> Host | None:
         """Find the host, and watch it from now on; None before there is a spec."""
@@ -233,9 +236,38 @@ class HostManager:
         with self._desired_state.store.transaction():
             self._desired_state.store.add_event(f"host.{stage}", f"host:{name}", detail)
 
+    def _on_grant(self, grant: Grant) -> None:
+        if self._desired_state.going_down:
+            return
+        try:
+            with self._desired_state.store.transaction():
+                if self.lending.changed(grant):
+                    self._begin_anew()
+        except NoSpace as error:
+            self._on_no_space(error)
+
+    def _begin_anew(self) -> None:
+        """Forget what ran on hosts that were lent: all of it has ended, and other machines come under their names."""
+        assert self._desired_state.spec is not None
+        limits = reconcile.health_limits(self._desired_state.spec)
+        for host in self.all.values():
+            host.report, host.tasks, host.orders = None, {}, None
+            host.state, host.last_error, host.failure, host.stage = "pending", "", None, ""
+            host.monitor, host.since = Monitor(limits), time.monotonic()
+            host.link.try_again()
+        for row in self._desired_state.tasks.values():
+            # Some were told to end, and did so well: they are to run nevertheless.
+            if row.run and not row.held:
+                self._desired_state.put_task(replace(row, restart_request=row.restart_request + 1, failures=()))
+        self._desired_state.changed = True
+
     def _on_lost(self, name: str, problem: LauncherError) -> None:
         host = self.all.get(name)
         if self._desired_state.going_down or host is None or host.is_leaving:
+            return
+        if isinstance(problem, HostFailed) and problem.cause == "queued" and host.state in ("pending", "down"):
+            host.stage, host.last_error, host.failure = f"queued {problem.message}", "", None
+            host.state = "pending" if host.report is None else host.state
             return
         why = host.last_error = problem.message
         host.stage = ""
@@ -274,6 +306,7 @@ class HostManager:
         for name in self.book.to_probe(self.all, now):
             self._probe(name)
         self.sharing.look(now)
+        self.lending.look(time.time())
 
     def _lost(self, name: str, host: Host, kind: str, why: str) -> None:
         host.state = "down"
@@ -338,6 +371,8 @@ class HostManager:
     def try_again(self) -> None:
         """Try hosts again at once that could not be used."""
         self.sharing.again()
+        if self.lending.again():
+            self._begin_anew()
         for host in self.all.values():
             if host.failure is not None:
                 host.failure = None
@@ -381,6 +416,10 @@ class HostManager:
 
     # ------------------------------------------------------------------ down
 
+    def give_back(self) -> bool:
+        """Give lent hosts back; whether that has ended all that was there. Any thread. Raises LauncherError."""
+        return self._provider.give_back()
+
     def stop_all(self, grace_s: float, delete_logs: bool = False) -> list[str]:
         """Stop every host's processes and agent; what did not work. Any thread, once nothing is started any more."""
         hosts = dict(self.all)
@@ -392,6 +431,9 @@ class HostManager:
         return [problem for stop in stops.values() if (problem := stop.result())]
 
     def _stop(self, name: str, host: Host, grace_s: float, delete_logs: bool = False) -> str:
+        if host.state == "down" and self.lending.ends_all:
+            host.link.close()
+            return ""
         host.stage = "stopping"
         try:
             return self._stop_and_clean(name, host, grace_s, delete_logs)

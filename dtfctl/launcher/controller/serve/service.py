@@ -216,6 +216,11 @@ class ControllerService:
         engine = self._engine
         engine.begin_down()
         problems = engine.hosts.stop_all(request.grace_s, request.delete_logs)
+        try:
+            if engine.hosts.give_back():
+                problems = []
+        except LauncherError as error:
+            problems.append(error.message)
         if problems and not request.force:
             raise PartlyDone(
                 "; ".join(problems), "run `dtfctl down` again when that is resolved, or `down --force` to give them up"

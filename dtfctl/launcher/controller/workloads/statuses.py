@@ -61,7 +61,7 @@ def host_state(host: Host, row: HostRow) -> HostState:
     return "quarantined" if row.quarantined_until is not None else host.state
 
 
-def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> HostStatus:
+def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float, node: str = "") -> HostStatus:
     report = host.report
     failure = host.failure or host.outdated or host.unshared
     cause = failure.cause if failure is not None else ""
@@ -78,6 +78,7 @@ def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> 
         where=where,
         stage=host.stage,
         note=note,
+        node=node,
     )
     if report is None:
         return status

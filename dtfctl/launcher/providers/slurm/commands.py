@@ -1,0 +1,237 @@
+"""Slurm's own commands: what they are asked, and what they answer.
+
+Only formats that have been the same for many releases are read: `scontrol show job` in one line, and what `sinfo -o`
+is told to write.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dtfctl.launcher.errors import ClusterFailed, LauncherError
+
+ASK_S = 30.0
+SUBMIT_S = 60.0
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_TIME_FORMAT")
+"""Variables that say which Slurm there is. The others are of a job, or options, and not ours."""
+OVER = frozenset(
+    {
+        *("CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "BOOT_FAIL", "REVOKED"),
+        *("NODE_FAIL", "PREEMPTED"),
+    }
+)
+"""States of a job that comes back by itself no more."""
+RUNS = frozenset({"RUNNING", "SUSPENDED"})
+NO_LIMIT = ("UNLIMITED", "365-00:00:00")
+"""A job without a limit has a year at first."""
+ENDING = "COMPLETING"
+"""It ends, or is about to begin anew: the next look says which."""
+UNKNOWN_JOB = ("invalid job id", "invalid jobid")
+
+
+class SlurmSilent(LauncherError):
+    """Slurm cannot be asked now; what was known of it may still be so."""
+
+    exit_code = ClusterFailed.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of Slurm's, as it stands."""
+
+    id: str
+    state: str
+    reason: str
+    nodes: str
+    """Its nodes as Slurm writes them: `n[1-3]`; empty while it waits."""
+    starts: float | None
+    ends: float | None
+    restarts: int
+    comment: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def runs(self) -> bool:
+        return self.state in RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, as Slurm reaches it."""
+
+    name: str
+    address: str
+    has_gpus: bool
+    """Whether Slurm hands out its GPUs."""
+
+
+def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Choose the variables for a command of Slurm's: none of the job in which this may run."""
+    every = os.environ if environ is None else environ
+    return {
+        key: value
+        for key, value in every.items()
+        if key in KEPT or not key.startswith(("SLURM_", "SBATCH_", "SRUN_", "SCONTROL_", "SINFO_", "PMI", "DTF"))
+    }
+
+
+def run(words: Sequence[str], timeout_s: float = ASK_S, given: str = "") -> str:
+    """Run a command of Slurm's; what it writes.
+
+    Raises:
+        ClusterFailed: it is not there, or refuses. SlurmSilent: its controller cannot be asked.
+    """
+    program = words[0]
+    if shutil.which(program) is None:
+        raise ClusterFailed(
+            f"`provider: slurm`, but there is no `{program}` on this machine",
+            "run this on a login node of the Slurm cluster, or inside an allocation, with Slurm's commands in PATH",
+        )
+    try:
+        done = subprocess.run(
+            words,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env={**environment(), "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired:
+        raise SlurmSilent(
+            f"`{program}` has not answered within {timeout_s:.0f} s", "is slurmctld up? try: sinfo"
+        ) from None
+    except OSError as error:
+        raise ClusterFailed(f"`{program}` cannot be run: {error.strerror}", "try: sinfo") from None
+    if done.returncode == 0:
+        return done.stdout
+    said = first_error(done.stderr, program) or f"it ended with {done.returncode}"
+    if any(text in done.stderr.lower() for text in ("unable to contact", "communication", "connection", "timed out")):
+        raise SlurmSilent(f"Slurm does not answer: {said}", "is slurmctld up? try: sinfo")
+    raise ClusterFailed(f"Slurm refuses: {said}", _hint_of(said))
+
+
+def first_error(stderr: str, program: str) -> str:
+    """Take from what a command says the line that tells why, without the command's name."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    wanted = [line for line in lines if "error" in line.lower() and "PMIx" not in line] or lines
+    return wanted[-1].removeprefix(f"{program}: ").removeprefix("error: ")[:300] if wanted else ""
+
+
+def _hint_of(said: str) -> str:
+    low = said.lower()
+    for words, hint in (
+        (("partition",), "`slurm: {partition: NAME}`; what there is says: sinfo"),
+        (("account", "qos"), "`slurm: {account: NAME, qos: NAME}`; yours are said by: sacctmgr show assoc user=$USER"),
+        (("time limit", "timelimit"), "`slurm: {time: 1h}`; limits are said by: sinfo -o '%P %l'"),
+        (
+            ("node", "processor", "memory", "gres", "feature"),
+            "ask for less in `slurm`; what there is says: sinfo -N -l",
+        ),
+    ):
+        if any(word in low for word in words):
+            return hint
+    return "change `slurm` in FILE"
+
+
+def show_job(job: str) -> Job | None:
+    """Look at a job; None where Slurm does not know it, any more or yet."""
+    try:
+        return parse_job(run(["scontrol", "-o", "show", "job", job]))
+    except ClusterFailed as error:
+        if any(text in error.message.lower() for text in UNKNOWN_JOB):
+            return None
+        raise
+
+
+def parse_job(line: str) -> Job | None:
+    """Read what `scontrol -o show job` says; None where it says nothing.
+
+    >>> parse_job("JobId=17 JobName=x JobState=PENDING Reason=Resources Restarts=0 NodeList= StartTime=Unknown").reason
+    'Resources'
+    """
+    found: dict[str, str] = {}
+    for word in line.splitlines()[0].split(" ") if line.strip() else ():
+        key, is_pair, value = word.partition("=")
+        if is_pair:
+            found.setdefault(key, value)
+    if "JobId" not in found:
+        return None
+    nodes = found.get("NodeList", "")
+    return Job(
+        id=found["JobId"],
+        state=found.get("JobState", ""),
+        reason=found.get("Reason", "").replace("_", " ") or "None",
+        nodes="" if nodes == "(null)" else nodes,
+        starts=_time(found.get("StartTime", "")),
+        ends=None if found.get("TimeLimit") in NO_LIMIT else _time(found.get("EndTime", "")),
+        restarts=int(found.get("Restarts", "0") or 0),
+        comment=found.get("Comment", ""),
+    )
+
+
+def _time(text: str) -> float | None:
+    """Read a time as Slurm writes it, which is this machine's own, or seconds since the epoch."""
+    if text.isdecimal():
+        return float(text)
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def names_of(nodes: str) -> list[str]:
+    """Write the nodes of a list out, in its order."""
+    return run(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
+
+
+def describe(nodes: str) -> dict[str, Node]:
+    """Ask how nodes are reached: by name."""
+    found = {}
+    for line in run(["sinfo", "-h", "-N", "-n", nodes, "-o", "%N|%o|%G"]).splitlines():
+        name, _, rest = line.strip().partition("|")
+        address, _, gres = rest.partition("|")
+        found[name] = Node(name, _resolved(address), "gpu" in gres)
+    return found
+
+
+def _resolved(address: str) -> str:
+    """Find the number of an address: agents listen there, and certificates name it."""
+    try:
+        return str(socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        return address
+
+
+def submit(words: Sequence[str], script: str) -> str:
+    """Submit a batch script; the job's id."""
+    return run(["sbatch", "--parsable", *words], SUBMIT_S, given=script).strip().splitlines()[-1].partition(";")[0]
+
+
+def cancel(job: str) -> None:
+    """Cancel a job; one that is over already is no error."""
+    try:
+        run(["scancel", job])
+    except ClusterFailed as error:
+        if not any(text in error.message.lower() for text in (*UNKNOWN_JOB, "already", "completing")):
+            raise
+
+
+def requeue(job: str) -> None:
+    """Give a job's nodes back; it waits for others."""
+    run(["scontrol", "requeue", job])
+
+
+def find(name: str, comment: str) -> str:
+    """Find the job of ours with that name and comment; empty: there is none."""
+    listed = run(["squeue", "-h", "-u", str(os.geteuid()), "-n", name, "-o", "%A|%k"])
+    return next((line.partition("|")[0] for line in listed.split() if line.partition("|")[2] == comment), "")

@@ -1,0 +1,336 @@
+"""Clusters on nodes that Slurm lends: a real slurmctld, real nodes, real steps; tasks are stubs where those do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dtfctl.launcher.api import Cluster, UpResult
+from dtfctl.launcher.errors import ClusterFailed, Conflict, DeadlineExpired
+from dtfctl.launcher.model import ClusterStatus, Event, JobEnded, JobRequest
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.spec.load import parse_spec
+from dtfctl.launcher.spec.model import ClusterSpec
+from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, wait_until
+from tests.slurm.site import Site
+
+TRAIN = """
+import os, time
+import dtfctl.runtime as tf
+step = tf.train.get_or_create_global_step()
+train = tf.assign_add(step, 1)
+with tf.train.MonitoredTrainingSession(checkpoint_dir=os.environ["DTF_CHECKPOINT_DIR"], save_checkpoint_secs=1,
+                                       is_chief=os.environ["DTF_TASK_INDEX"] == "0") as session:
+    print("begins at", session.run(step), flush=True)
+    while not os.path.exists({end!r}):
+        session.run(train)
+        time.sleep(0.01)
+"""
+
+
+def name() -> str:
+    """A cluster's name of this test's own: the nodes' home knows what other tests have left there."""
+    words = os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].partition(" ")[0]
+    return f"t-{zlib.crc32(words.encode()):08x}"
+
+
+def spec_of(slurm: str = "nodes: 2", tasks: str = "{ps: 1, worker: 2}", **more: str) -> ClusterSpec:
+    text = f"cluster: {name()}\nprovider: slurm\nslurm: {{{slurm}, cpus: 1}}\ntasks: {tasks}\n"
+    text += "".join(f"{key}: {value}\n" for key, value in more.items())
+    return parse_spec(text, environ=dict(os.environ))
+
+
+def bring_up(spec: ClusterSpec, **options: Any) -> Cluster:
+    result: UpResult = Cluster.up(spec, task_command=STUB_COMMAND, **options)
+    assert result.exit_code == 0, result.problems
+    assert result.cluster is not None
+    return result.cluster
+
+
+def wait_status(cluster: Cluster, is_so: Callable[[ClusterStatus], Any], what: str) -> ClusterStatus:
+    def look() -> ClusterStatus | None:
+        status = cluster.status()
+        return status if is_so(status) else None
+
+    found: ClusterStatus = wait_until(look, what)
+    return found
+
+
+def all_run(status: ClusterStatus) -> bool:
+    return status.running == len(status.tasks)
+
+
+def kinds(cluster: Cluster) -> list[str]:
+    return [event.kind for event in cluster.events()]
+
+
+def commands_on(site: Site) -> list[str]:
+    """The command lines of all that Slurm has started, and of the `srun` that did."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes()
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"SLURM_CONF={site.conf}".encode() in environ and "slurmctld" not in words and "munged" not in words:
+            found.append(words)
+    return found
+
+
+def agents(site: Site) -> list[str]:
+    return [words for words in commands_on(site) if "dtfctl.launcher.agent" in words]
+
+
+def steps(site: Site) -> dict[str, str]:
+    """The node of each step of ours."""
+    lines = site.ask("squeue", "-s", "-h", "-o", "%i|%N|%j").splitlines()
+    return {step: node for step, node, name in (line.split("|") for line in lines) if name == "dtfctl"}
+
+
+def test_up_asks_for_nodes_and_down_gives_them_back(site: Site) -> None:
+    cluster = bring_up(spec_of())
+    status = cluster.status()
+    assert status.grant is not None and status.grant.state == "granted"
+    assert {task.host for task in status.tasks} == {"slurm-0", "slurm-1"}
+    nodes = {host.node for host in status.hosts}
+    assert len(site.jobs()) == 1 and nodes <= set(site.names) and len(nodes) == 2
+    wait_until(lambda: sorted(steps(site).values()) == sorted(nodes), "one step a node, and none for a task")
+    keys = ClusterPaths.of(name()).certificates
+    secrets = [line for path in keys.glob("*.key") for line in path.read_text().splitlines()[1:-1]]
+    assert secrets and not any(secret in words for words in commands_on(site) for secret in secrets)
+    again = Cluster.up(spec_of(), task_command=STUB_COMMAND)
+    assert (again.changes, len(site.jobs())) == ((), 1)
+    cluster.down()
+    assert site.jobs() == []
+    wait_until(lambda: not agents(site) and not any("srun" in words for words in commands_on(site)), "all has ended")
+    assert not ClusterPaths.of(name()).allocation.exists()
+
+
+def test_steps_agents_and_the_controller_may_be_killed(site: Site) -> None:
+    cluster = bring_up(spec_of())
+    before = {task.name: task.pid for task in cluster.status().tasks}
+    for host in cluster.status().hosts:
+        assert host.agent_pid
+        kill(host.agent_pid)
+    kill(controller_pid(cluster))
+    wait_status(cluster, lambda now: {task.name: task.pid for task in now.tasks} == before, "tasks have not noticed")
+    wait_status(cluster, lambda now: all(host.state == "up" for host in now.hosts), "other agents")
+
+    node = next(host.node for host in cluster.status().hosts if host.name == "slurm-1")
+    for step in [step for step, where in steps(site).items() if where == node]:
+        site.ask("scancel", "--signal=KILL", step)
+    lost = {task.name: task.pid for task in cluster.status().tasks if task.host == "slurm-1"}
+    now = wait_status(
+        cluster,
+        lambda now: all_run(now) and all(task.pid != lost[task.name] for task in now.tasks if task.name in lost),
+        "tasks of the step run in another",
+    )
+    assert {task.name: task.pid for task in now.tasks if task.name not in lost} == {
+        name: pid for name, pid in before.items() if name not in lost
+    }
+    assert len(site.jobs()) == 1
+    cluster.down()
+
+
+@pytest.mark.nightly
+def test_a_lost_node_is_left_and_named(site: Site) -> None:
+    cluster = bring_up(spec_of("nodes: 3"))
+    victim = next(host for host in cluster.status().hosts if host.name == "slurm-1")
+    site.kill_node(victim.node)
+    try:
+        now = wait_status(
+            cluster, lambda now: all_run(now) and all(task.host != "slurm-1" for task in now.tasks), "tasks moved"
+        )
+        assert now.grant is not None and now.grant.state == "granted"
+        assert any("slurm-1" in problem for problem in now.problems)
+        cluster.down()
+        assert site.jobs() == []
+    finally:
+        site.start_node(victim.node)
+        wait_until(lambda: victim.node in site.ask("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split(), "it is back")
+
+
+def test_a_cancelled_allocation_is_named_and_up_asks_for_another(site: Site) -> None:
+    cluster = bring_up(spec_of())
+    (job,) = site.jobs()
+    site.ask("scancel", job)
+    now = wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "ended", "it is known")
+    assert now.grant is not None and now.grant.why == "was cancelled"
+    wait_status(cluster, lambda now: any(f"Slurm job {job} was cancelled" in text for text in now.problems), "named")
+    cluster = bring_up(spec_of())
+    assert site.jobs() not in ([], [job])
+    assert all_run(cluster.status())
+    cluster.down()
+
+
+def test_up_waits_in_the_queue_and_says_for_what(site: Site) -> None:
+    blocker = site.ask("sbatch", "--parsable", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1000").strip()
+    wait_until(lambda: "R" in site.ask("squeue", "-h", "-j", blocker, "-o", "%t"), "the nodes are taken")
+    with pytest.raises(DeadlineExpired):
+        Cluster.up(spec_of(), task_command=STUB_COMMAND, timeout_s=4.0)
+    cluster = Cluster.open(name())
+    now = wait_status(cluster, lambda now: now.grant is not None and now.grant.why == "Resources", "the reason is said")
+    assert all(host.state == "pending" and not host.cause for host in now.hosts)
+    assert "allocation.queued" in kinds(cluster)
+
+    seen: list[Event] = []
+    waits, result = threading.Event(), []
+
+    def heard(event: Event) -> None:
+        seen.append(event)
+        waits.set()
+
+    def up() -> None:
+        result.append(Cluster.up(spec_of(), task_command=STUB_COMMAND, on_event=heard))
+
+    thread = threading.Thread(target=up)
+    thread.start()
+    site.ask("scancel", blocker)
+    thread.join(120.0)
+    assert result and result[0].exit_code == 0
+    assert "allocation.granted" in [event.kind for event in seen]
+    cluster.down()
+    assert site.jobs() == []
+
+
+def test_down_in_the_queue_takes_the_request_back(site: Site) -> None:
+    blocker = site.ask("sbatch", "--parsable", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1000").strip()
+    wait_until(lambda: "R" in site.ask("squeue", "-h", "-j", blocker, "-o", "%t"), "the nodes are taken")
+    result = Cluster.up(spec_of(), task_command=STUB_COMMAND, wait=False)
+    assert result.cluster is not None
+    assert len(site.jobs()) == 2
+    result.cluster.down()
+    assert site.jobs() == [blocker]
+
+
+def test_a_request_that_slurm_refuses_leaves_nothing(site: Site) -> None:
+    with pytest.raises(ClusterFailed, match="partition") as caught:
+        Cluster.up(spec_of("nodes: 2, partition: none"), task_command=STUB_COMMAND)
+    assert "sinfo" in caught.value.hint
+    with pytest.raises(ClusterFailed, match=r"[Nn]ode|[Pp]rocessor"):
+        Cluster.up(spec_of("nodes: 9"), task_command=STUB_COMMAND)
+    assert site.jobs() == []
+    assert not ClusterPaths.of(name()).info.exists()
+
+
+def test_an_allocation_is_found_whose_number_was_never_heard(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dtfctl.launcher.providers.slurm import allocation, commands
+
+    real = commands.submit
+
+    def lost(words: list[str], script: str) -> str:
+        real(words, script)
+        raise commands.SlurmSilent("`sbatch` has not answered")
+
+    monkeypatch.setattr(commands, "submit", lost)
+    with pytest.raises(commands.SlurmSilent):
+        allocation.acquire(ClusterPaths.of(name()), spec_of())
+    (job,) = site.jobs()
+    monkeypatch.setattr(commands, "submit", real)
+    assert allocation.acquire(ClusterPaths.of(name()), spec_of()).job == job
+    assert allocation.release(ClusterPaths.of(name()))
+    assert site.jobs() == []
+
+
+def test_inside_an_allocation_its_nodes_are_taken_and_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = site.ask("sbatch", "--parsable", "-N2", "-n2", "-o", "/dev/null", "--wrap", "sleep 1000").strip()
+    wait_until(lambda: "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t"), "it runs")
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    with pytest.raises(Conflict, match="has 2"):
+        Cluster.up(spec_of("nodes: 3"), task_command=STUB_COMMAND)
+    text = f"cluster: {name()}\nprovider: slurm\ntasks: {{worker: 2}}\n"
+    cluster = bring_up(parse_spec(text, environ=dict(os.environ)))
+    status = cluster.status()
+    assert {host.name for host in status.hosts} == {"slurm-0", "slurm-1"}
+    assert site.jobs() == [job]
+    cluster.down()
+    assert site.jobs() == [job]
+    wait_until(lambda: not agents(site), "agents have ended")
+
+
+@pytest.mark.nightly
+def test_jobs_go_on_when_the_allocation_begins_anew(site: Site, tmp_path: Path) -> None:
+    script, end = tmp_path / "train.py", tmp_path / "end"
+    script.write_text(TRAIN.format(end=str(end)))
+    result = Cluster.up(spec_of())
+    assert result.exit_code == 0 and result.cluster is not None
+    cluster = result.cluster
+    job_id = cluster.submit(JobRequest(str(script)))
+    saved = ClusterPaths.of(name()).jobs
+    wait_until(lambda: list(saved.glob("*/checkpoint/*.index")) or _checkpoints(site), "a checkpoint")
+    (job,) = site.jobs()
+    site.ask("scontrol", "requeue", job)
+    wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "queued", "it waits again")
+    wait_until(lambda: _begin_now(site, job), "it begins anew")
+    wait_status(cluster, all_run, "tasks run again")
+    wait_until(lambda: cluster.job(job_id).state == "running", "the same job goes on")
+    end.touch()
+    text = []
+    for item in cluster.follow_job(job_id):
+        if isinstance(item, JobEnded):
+            assert item.status.state == "succeeded", item
+        elif hasattr(item, "line"):
+            text.append(item.line.text)
+    assert any(line.startswith("begins at") and not line.endswith(" 0") for line in text), text
+    assert kinds(cluster).count("allocation.granted") == 2
+    cluster.down()
+
+
+def _checkpoints(site: Site) -> list[Path]:
+    return list((site.folder / "account" / ".dtfctl").rglob("*.index"))
+
+
+def _begin_now(site: Site, job: str) -> bool:
+    """A requeued job waits for two minutes by itself."""
+    with contextlib.suppress(subprocess.CalledProcessError):  # it still ends, or has begun
+        site.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+    return "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t")
+
+
+@pytest.mark.nightly
+def test_before_the_time_limit_nodes_are_given_back_for_others(site: Site) -> None:
+    cluster = bring_up(spec_of("nodes: 2, time: 2m, on_limit: requeue, margin: 80s"))
+    (job,) = site.jobs()
+    wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "queued", "given back before its end")
+    assert "allocation.requeued" in kinds(cluster)
+    wait_until(lambda: _begin_now(site, job), "it begins anew")
+    wait_status(cluster, all_run, "tasks run again")
+    assert site.jobs() == [job]
+    cluster.down()
+
+
+@pytest.mark.nightly
+def test_a_time_limit_is_told_before_and_named_after(site: Site) -> None:
+    cluster = bring_up(spec_of("nodes: 2, time: 1m, margin: 40s"))
+    wait_status(cluster, lambda now: now.grant is not None and now.grant.why == "has reached its time limit", "named")
+    assert "allocation.ending" in kinds(cluster)
+    cluster.down()
+
+
+@pytest.mark.nightly
+def test_an_srun_that_is_killed_takes_its_node_along_and_another_comes(site: Site) -> None:
+    cluster = bring_up(spec_of())
+    before = {task.name: task.pid for task in cluster.status().tasks}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            environ = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if words[0] == b"srun" and f"SLURM_CONF={site.conf}".encode() in environ:
+            os.kill(int(folder.name), signal.SIGKILL)
+    wait_status(
+        cluster, lambda now: all_run(now) and not set(before.values()) & {task.pid for task in now.tasks}, "others run"
+    )
+    cluster.down()
