@@ -155,9 +155,9 @@ class GrantStatus:
     why: str = ""
     """What a queued one waits for, how one has ended."""
     ends: float | None = None
-    """When the hosts are taken back, in seconds since the epoch; None: not known, or never."""
+    """The time at which the hosts are taken back, in seconds since the epoch; None: not known, or never."""
     starts: float | None = None
-    """When a queued one is expected to begin."""
+    """The time at which a queued one is expected to begin."""
 
 
 @value

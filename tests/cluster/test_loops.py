@@ -25,7 +25,8 @@ FAULTS = Path(__file__).parents[1] / "support" / "loop_faults"
 ELSEWHERE = {
     "launcher/checkpoints/replica.py:_run",
     "launcher/controller/serve/metrics_page.py:_try_again",
-    "launcher/providers/ssh.py:run_forever",
+    "launcher/providers/remote.py:run_forever",
+    "launcher/providers/slurm/provider.py:_watch",
     "runtime/kernels/into/parallel.py:_serve",
     "runtime/memory/kept_memory.py:_look_after",
     "runtime/rendezvous/pumps.py:_serve",

@@ -21,7 +21,12 @@ from dtfctl.launcher.controller.serve import metrics_page
 from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.messages.orders import FolderOrder
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.base import Grant
+from dtfctl.launcher.providers.slurm import commands
+from dtfctl.launcher.providers.slurm.commands import Job
+from dtfctl.launcher.providers.slurm.provider import SlurmProvider
 from dtfctl.launcher.providers.ssh import SshProvider
+from dtfctl.launcher.spec.load import parse_spec
 from dtfctl.launcher.spec.model import ClusterSpec, Metrics, TaskGroup
 from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.memory import kept_memory
@@ -89,6 +94,26 @@ def test_the_event_loop_of_ssh(notes: Notes, tmp_path: Path) -> None:
     try:
         eventually(lambda: "again" in notes())
         provider.configure(ClusterSpec("t", {"worker": TaskGroup(1)}))
+    finally:
+        provider.close()
+
+
+def test_the_look_at_an_allocation(notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Slurm lends is known, before and after."""
+    paths = ClusterPaths(tmp_path / "t")
+    paths.folder.mkdir()
+    paths.allocation.write_text('{"job": "17", "is_ours": true}')
+    states = ["PENDING"]
+    monkeypatch.setattr(commands, "show_job", lambda job: Job(job, states[-1], "Resources", "", None, None, 0))
+    grants: list[Grant] = []
+    provider = SlurmProvider(paths)
+    provider.on_grant = grants.append
+    try:
+        provider.configure(parse_spec("cluster: t\nprovider: slurm\ntasks: {worker: 1}\n"))
+        eventually(lambda: "again" in notes())
+        states.append("CANCELLED")
+        provider.configure(parse_spec("cluster: t\nprovider: slurm\ntasks: {worker: 1}\n"))
+        eventually(lambda: bool(grants) and grants[-1].why == "was cancelled")
     finally:
         provider.close()
 

@@ -52,9 +52,9 @@ class Grant:
     nodes: Mapping[str, str] = field(default_factory=dict)
     """The machine behind each host that is lent."""
     ends: float | None = None
-    """When the hosts are taken back, in seconds since the epoch; None: not known, or never."""
+    """The time at which the hosts are taken back, in seconds since the epoch; None: not known, or never."""
     starts: float | None = None
-    """When a queued one is expected to begin."""
+    """The time at which a queued one is expected to begin."""
     is_ours: bool = False
     """Whether the cluster has asked for it: then it can be given back, for good or for a later one."""
     number: int = 0

@@ -11,7 +11,7 @@ import signal
 
 PR_SET_CHILD_SUBREAPER = 36
 OF_A_STEP = ("SLURM_STEP", "SLURM_TASK", "SLURM_SRUN", "SLURM_LAUNCH", "SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "PMI")
-"""Of the step, whose one process is no program of several: libraries that meet these would take it for one."""
+"""Variables of a step that are taken away: libraries that meet them would take each task for one of several."""
 OF_A_PROCESS = frozenset(
     {
         *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_GTIDS"),

@@ -105,7 +105,7 @@ def _slurm(paths: ClusterPaths) -> Provider:
 
 
 _KINDS: dict[str, Callable[[ClusterPaths], Provider]] = {"ssh": _ssh, "slurm": _slurm}
-"""By the spec's `provider`."""
+"""What makes the provider of hosts other than this machine, by the spec's `provider`."""
 
 
 def address_towards(host: Host) -> str:

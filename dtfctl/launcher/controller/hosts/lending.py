@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 SUBJECT = "allocation"
 SAID_S = (3600.0, 900.0)
-"""Before the end by so much it is an event that it comes, besides `margin` before."""
+"""The seconds before the end at which it is told that it comes, besides `margin`."""
 MOST_NODES = 8
 AGAIN_S = 10.0
 

@@ -19,7 +19,7 @@ from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.values import replace, value
 
 SCRIPT = "#!/bin/sh\nwhile :; do sleep 3600; done\n"
-"""It holds the nodes; agents come as steps of their own."""
+"""The batch script: holds the nodes, on which agents come as steps of their own."""
 MIB = 2**20
 
 

@@ -31,7 +31,7 @@ RUNS = frozenset({"RUNNING", "SUSPENDED"})
 NO_LIMIT = ("UNLIMITED", "365-00:00:00")
 """A job without a limit has a year at first."""
 ENDING = "COMPLETING"
-"""It ends, or is about to begin anew: the next look says which."""
+"""The state of a job that ends, or is about to begin anew: the next look says which."""
 UNKNOWN_JOB = ("invalid job id", "invalid jobid")
 
 
@@ -49,7 +49,7 @@ class Job:
     state: str
     reason: str
     nodes: str
-    """Its nodes as Slurm writes them: `n[1-3]`; empty while it waits."""
+    """The nodes as Slurm writes them: `n[1-3]`; empty while it waits."""
     starts: float | None
     ends: float | None
     restarts: int

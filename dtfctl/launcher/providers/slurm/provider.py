@@ -47,7 +47,7 @@ class _Lent:
     job: str
     restarts: int
     nodes: Mapping[str, Node] = field(default_factory=dict)
-    """By the host that each is."""
+    """The node of each host."""
 
     @property
     def id(self) -> str:

@@ -19,7 +19,7 @@ from dtfctl.launcher.spec.problems import InvalidSpec
 
 RUNS = (
     "JobId=17 JobName=dtfctl-lab UserId=ann(1) Priority=1 Comment=ab12 JobState=RUNNING Reason=None Dependency=(null) "
-    "Requeue=1 Restarts=2 RunTime=00:00:01 TimeLimit=08:00:00 StartTime=2026-11-23T21:00:00 EndTime=2026-11-24T05:00:00 "
+    "Requeue=1 Restarts=2 TimeLimit=08:00:00 StartTime=2026-11-23T21:00:00 EndTime=2026-11-24T05:00:00 "
     "Partition=gpu ReqNodeList=(null) ExcNodeList=(null) NodeList=n[1-3] NumNodes=3 Command=(null) JobId=99"
 )
 
@@ -77,7 +77,9 @@ def test_a_step_gets_a_logins_variables_and_none_that_are_secret(monkeypatch: py
 
 
 def test_slurms_own_words_are_told_without_its_noise() -> None:
-    said = "srun: error: can not load PMIx library\nsrun: error: Unable to create step for job 5: Invalid job id\nsrun: bye"
+    said = (
+        "srun: error: can not load PMIx library\nsrun: error: Unable to create step for job 5: Invalid job id\nsrun: x"
+    )
     assert first_error(said, "srun") == "Unable to create step for job 5: Invalid job id"
 
 
