@@ -267,8 +267,7 @@ def test_jobs_go_on_when_the_allocation_begins_anew(site: Site, tmp_path: Path) 
     assert result.exit_code == 0 and result.cluster is not None
     cluster = result.cluster
     job_id = cluster.submit(JobRequest(str(script)))
-    saved = ClusterPaths.of(name()).jobs
-    wait_until(lambda: list(saved.glob("*/checkpoint/*.index")) or _checkpoints(site), "a checkpoint")
+    wait_until(lambda: _checkpoints(site), "a checkpoint of later than the beginning")
     (job,) = site.jobs()
     site.ask("scontrol", "requeue", job)
     wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "queued", "it waits again")
@@ -288,7 +287,8 @@ def test_jobs_go_on_when_the_allocation_begins_anew(site: Site, tmp_path: Path) 
 
 
 def _checkpoints(site: Site) -> list[Path]:
-    return list((site.folder / "account" / ".dtfctl").rglob("*.index"))
+    every = (site.folder / "account" / ".dtfctl" / "clusters" / name()).rglob("*.index")
+    return [path for path in every if not path.name.endswith("-0.index")]
 
 
 def _begin_now(site: Site, job: str) -> bool:

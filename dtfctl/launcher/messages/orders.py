@@ -256,5 +256,7 @@ class HostOrders:
     lease_s: float = 0.0
     """Without a word of the controller for so long, everything here is stopped; 0: never."""
     folders: tuple[FolderOrder, ...] = ()
+    save: int = 0
+    """Grows each time that jobs are to save at once, as their hosts are about to be taken away."""
     base: int = 0
     """The revision that `peers` has the changes since, all else being as it was there; 0: the orders are whole."""

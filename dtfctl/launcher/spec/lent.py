@@ -55,11 +55,14 @@ class Slurm:
     )
     on_limit: Literal["end", "requeue"] = option(
         Choice(("end", "requeue")),
-        "What happens when the time limit comes near: `requeue` gives the nodes back `margin` before it, and goes on "
+        "What happens when the time limit comes near: `requeue` gives the nodes back within `margin`, and goes on "
         "with the same jobs when Slurm grants them again. Needs an allocation that `up` has asked for.",
         "requeue",
         default="end",
     )
     margin: Seconds = option(
-        Duration(), "How long before the time limit jobs are told to save, and `requeue` gives up.", "5m", default=120.0
+        Duration(),
+        "How long before the time limit jobs are told to save; half of it later `requeue` gives the nodes back.",
+        "5m",
+        default=120.0,
     )

@@ -23,6 +23,7 @@ from dtfctl.runtime.train.training_util import get_global_step
 log = logging.getLogger("dtfctl.train")
 
 PROGRESS_FILE = "DTF_PROGRESS_FILE"
+SAVE_LOOK_S = 1.0
 LOOK_BACK = 64 * 2**10
 """Bytes at the end of the file among which the newest step is looked for."""
 
@@ -83,6 +84,30 @@ def _be_ready_to_dump() -> None:
     restarted."""
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
+
+
+class SaveWanted:
+    """Tells whether a checkpoint is wanted at once: the launcher changes a file beside the progress file for that."""
+
+    def __init__(self) -> None:
+        path = os.environ.get(PROGRESS_FILE)
+        self._path = f"{path}.save" if path else ""
+        self._seen = self._read()
+        self._next = 0.0
+
+    def look(self) -> bool:
+        """Look, once a second at the most, whether it has become so since the last time."""
+        if not self._path or (now := time.monotonic()) < self._next:
+            return False
+        self._next = now + SAVE_LOOK_S
+        before, self._seen = self._seen, self._read()
+        return self._seen != before
+
+    def _read(self) -> int:
+        try:
+            return os.stat(self._path).st_mtime_ns if self._path else 0
+        except OSError:
+            return 0
 
 
 def last_reported() -> int | None:

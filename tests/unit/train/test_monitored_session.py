@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.train import progress
 from dtfctl.runtime.train.hooks import checkpoints
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunHook
 from tests.support.clusters import in_process_cluster
@@ -202,6 +203,22 @@ def saved_twice(folder) -> None:
         with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
             while not session.should_stop():
                 session.run(op)
+
+
+def test_a_checkpoint_that_is_wanted_at_once_is_written_at_once(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("DTF_PROGRESS_FILE", str(tmp_path / "progress"))
+    monkeypatch.setattr(progress, "SAVE_LOOK_S", 0.0)
+    with tf.Graph().as_default():
+        _, op = counter()
+        saver = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=1000)
+        with tf.train.MonitoredTrainingSession(hooks=[saver]) as session:
+            session.run(op)
+            session.run(op)
+            assert not (tmp_path / "model.ckpt-3.index").exists()
+            (tmp_path / "progress.save").touch()
+            session.run(op)
+            session.run(op)
+            assert {path.name for path in tmp_path.glob("*.index")} == {"model.ckpt-0.index", "model.ckpt-3.index"}
 
 
 def damage_flip(folder) -> None:

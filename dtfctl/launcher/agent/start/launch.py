@@ -314,3 +314,9 @@ def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
 def progress_path(agent_folder: Path, order: ClientOrder) -> Path:
     """Name where a process of a job reports how far it is; the same file after a restart."""
     return agent_folder / "progress" / order.key / f"{order.job}-{order.index}.jsonl"
+
+
+def save_path(agent_folder: Path, order: ClientOrder) -> Path:
+    """Name the file beside it whose time changes when the process is to save."""
+    progress = progress_path(agent_folder, order)
+    return progress.with_name(progress.name + ".save")

@@ -14,6 +14,7 @@ from dtfctl.launcher.agent.start.launch import (
     interpreter,
     lent_modules,
     progress_path,
+    save_path,
 )
 from dtfctl.launcher.agent.units import resources
 from dtfctl.launcher.agent.units.health_check import Finding, judge_progress, judge_stopped
@@ -123,6 +124,11 @@ class JobUnit(Unit):
             self.progress = ProgressFile(progress_path(self.state.folder, self.order))
             self.progress.poll()
             self.progress.take_notes()
+
+    def tell_to_save(self) -> None:
+        """Tell the process that it is to save now, as its host is about to be taken away."""
+        if self.order is not None and self.record.is_alive:
+            save_path(self.state.folder, self.order).touch(mode=0o600)
 
     def read_progress(self, now: float) -> None:
         """Read how far it says that it is, and tell what it notes."""

@@ -86,8 +86,8 @@ class Supervisor:
 
     def take(self, orders: HostOrders) -> None:
         """Take over orders, of which the changes may be all that is told."""
-        state = self.state
-        orders = remembered(state.orders, complete(state.orders, orders))
+        state, before = self.state, self.state.orders
+        orders = remembered(before, complete(before, orders))
         for job_id in sorted(set(state.orders.jobs) - set(orders.jobs)):
             state.peers.job_ended(job_id)
         gone = {order.name for order in state.orders.clients} - {order.name for order in orders.clients}
@@ -104,6 +104,9 @@ class Supervisor:
             state.set(task, record)
         state.peers.update(orders.peers, orders.expected)
         state.dirty = True
+        if orders.save > before.save:
+            for job in state.jobs.values():
+                job.tell_to_save()
         if gone:
             self.save_or_note()  # what their environments held leaves this host with them
 

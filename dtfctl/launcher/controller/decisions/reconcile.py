@@ -30,6 +30,8 @@ class Desired:
     tasks: tuple[TaskRow, ...]
     jobs: tuple[JobRecord, ...] = ()
     task_command: tuple[str, ...] = ()
+    save: int = 0
+    """See `HostOrders`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
             bad_host_log=spec.restart.bad_host_when.log,
             lease_s=0.0 if spec.is_local else spec.health.lease,
             folders=folders.get(host, ()),
+            save=desired.save,
         )
         for host, rows in by_host.items()
     }

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 SUBJECT = "allocation"
 SAID_S = (3600.0, 900.0)
 """The seconds before the end at which it is told that it comes, besides `margin`."""
+GIVEN_BACK = 0.5
+"""The part of `margin` that is left when hosts are given back for others: jobs have the rest to save."""
 MOST_NODES = 8
 AGAIN_S = 10.0
 
@@ -27,6 +29,8 @@ class Lending:
         self._desired_state = desired_state
         self._provider = provider
         self.grant: Grant | None = None
+        self.save = 0
+        """When jobs were last told to save, in seconds since the epoch: see `HostOrders`."""
         self._told = float("inf")
         """The shortest time before the end that was told."""
         self._requeued = -1
@@ -80,14 +84,18 @@ class Lending:
         if due:
             self._told = min(due)
             self._say("ending", f"{grant.what} ends in {left_words(left)}{self._what_then(grant)}")
-        if left <= margin and spec.slurm.on_limit == "requeue" and grant.is_ours:
+        if margin in due:
+            self.save, self._desired_state.changed = int(now), True
+        if left <= margin * GIVEN_BACK and spec.slurm.on_limit == "requeue" and grant.is_ours:
             self._begin_anew(grant)
 
     def _what_then(self, grant: Grant) -> str:
         assert self._desired_state.spec is not None
         slurm = self._desired_state.spec.slurm
         if slurm.on_limit == "requeue" and grant.is_ours:
-            return f"; {left_words(slurm.margin)} before, it is given back for another, and jobs go on there"
+            return (
+                f"; {left_words(slurm.margin * GIVEN_BACK)} before, it is given back for another, and jobs go on there"
+            )
         return "; jobs go on from their newest checkpoint after the next `up`"
 
     def _begin_anew(self, grant: Grant) -> None:

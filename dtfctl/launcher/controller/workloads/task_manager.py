@@ -214,4 +214,5 @@ class TaskManager:
             tasks=tuple(desired_state.tasks.values()),
             jobs=tuple(desired_state.jobs),
             task_command=desired_state.task_command,
+            save=self._hosts.lending.save,
         )

@@ -18,7 +18,7 @@ from dtfctl.runtime.framework.errors import ResourceExhaustedError
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.train.hooks.timing import SecondOrStepTimer, global_step_read
 from dtfctl.runtime.train.meta_graph import export_meta_graph
-from dtfctl.runtime.train.progress import note
+from dtfctl.runtime.train.progress import SaveWanted, note
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from dtfctl.runtime.train.summary_io import FileWriterCache
 
@@ -80,6 +80,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._listeners = list(listeners or [])
         self._save_graph_def = save_graph_def
         self._writing: tuple[int, Future[Any]] | None = None
+        self._wanted = SaveWanted()
 
     def begin(self) -> None:
         self._step = global_step_read()
@@ -104,9 +105,10 @@ class CheckpointSaverHook(SessionRunHook):
         session = run_context.session
         if self._writing is not None and self._writing[1].done():
             self._try(run_context, self._writing[0], self._end_writing)
-        if self._timer.should_trigger_for_step(int(run_values.results) + 1):
+        at_once = self._wanted.look()
+        if at_once or self._timer.should_trigger_for_step(int(run_values.results) + 1):
             step = int(session.run(self._step))
-            if self._timer.should_trigger_for_step(step):
+            if self._timer.should_trigger_for_step(step) or (at_once and step != self._timer.last_triggered_step()):
                 self._timer.update_last_triggered_step(step)
                 if self._writing is not None:
                     self._try(run_context, self._writing[0], self._end_writing)
