@@ -12,6 +12,7 @@ from dtfctl.runtime.ops.image_ops.boxes import (
     combined_non_max_suppression,
     draw_bounding_boxes,
     non_max_suppression,
+    non_max_suppression_with_scores,
     sample_distorted_bounding_box,
 )
 from dtfctl.runtime.ops.image_ops.colors import (

@@ -48,7 +48,6 @@ INSTEAD: dict[str, str] = {
     "io": "`tf.train` and `tf.gfile`",
     "keras": "what `tf.keras` has, or `tf.layers`, `tf.losses` and `tf.train`",
     "keras.applications": "the model written out, and `load_weights`",
-    "keras.datasets": "the files themselves: nothing is downloaded",
     "keras.estimator": "`tf.estimator`",
     "keras.preprocessing.image": "NumPy or Pillow, before feeding",
     "keras.preprocessing.sequence": "NumPy, before feeding",

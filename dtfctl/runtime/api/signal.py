@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dtfctl.runtime.api._exported.signal import *
+from dtfctl.runtime.api._shared.cosines import *
 from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.ops.cosine_transforms import (
-    dct,
-    idct,
     inverse_mdct,
     linear_to_mel_weight_matrix,
     mdct,

@@ -10,7 +10,7 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import broadcast_static
-from dtfctl.runtime.ops import nn_ops
+from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
@@ -145,6 +145,38 @@ def mean_squared_error(
     with name_scope(scope, "mean_squared_error") as scope:
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(_function("SquaredDifference", p, y), weights, scope, loss_collection, reduction)
+
+
+def mean_pairwise_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+) -> Tensor:
+    """Average over pairs of a sample's elements the squared difference of their errors, and over samples.
+
+    Args:
+        labels, predictions: [samples, ...]; weights: a number, or one a sample.
+    """
+    with name_scope(scope, "mean_pairwise_squared_error"):
+        y, p = _pair(labels, predictions)
+        errors = p - y
+        rest = list(range(1, errors.shape.rank or 1))
+        squares = math_ops.reduce_sum(math_ops.square(errors), rest, keepdims=True)
+        per = array_ops.ones_like(errors)
+        count = math_ops.reduce_sum(per, rest, keepdims=True)
+        weight = convert_to_tensor(weights, errors.dtype.base_dtype)
+        used = math_ops.cast(math_ops.not_equal(weight, 0.0), errors.dtype.base_dtype)
+        count = count * used
+        one = math_ops.div_no_nan(squares, math_ops.maximum(count - 1.0, 0.0)) * 2.0
+        sums = math_ops.reduce_sum(errors, rest, keepdims=True)
+        two = math_ops.div_no_nan(math_ops.square(sums), count * math_ops.maximum(count - 1.0, 0.0)) * 2.0
+        weighted = (one - two) * weight
+        total = math_ops.reduce_sum(weighted)
+        loss = array_ops.where_v2(math_ops.reduce_sum(count) > 0.0, total, array_ops.zeros_like(total), name="value")
+        add_loss(loss, loss_collection)
+        return loss
 
 
 def huber_loss(

@@ -39,6 +39,30 @@ def non_max_suppression(
         )
 
 
+def non_max_suppression_with_scores(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    soft_nms_sigma: float = 0.0,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Find the indices of the best boxes, and their scores; with a sigma those of overlapping ones are lowered."""
+    with name_scope(name, "non_max_suppression_with_scores"):
+        dtype = convert_to_tensor(boxes).dtype.base_dtype
+        indices, kept, _ = apply_op_outputs(
+            "NonMaxSuppressionV5",
+            boxes=boxes,
+            scores=scores,
+            max_output_size=max_output_size,
+            iou_threshold=constant(iou_threshold, dtype),
+            score_threshold=constant(score_threshold, dtype),
+            soft_nms_sigma=constant(soft_nms_sigma, dtype),
+        )
+        return indices, kept
+
+
 def combined_non_max_suppression(
     boxes: Any,
     scores: Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
@@ -25,6 +26,39 @@ def decode_image(
         expand_animations=expand_animations,
         name=name,
     )
+
+
+def decode_and_crop_jpeg(
+    contents: Any,
+    crop_window: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """Decode the pixels of a JPEG within a window: [y, x, height, width]."""
+    return apply_op(
+        "DecodeAndCropJpeg",
+        name,
+        contents=contents,
+        crop_window=crop_window,
+        channels=channels,
+        ratio=ratio,
+        fancy_upscaling=fancy_upscaling,
+        try_recover_truncated=try_recover_truncated,
+        acceptable_fraction=acceptable_fraction,
+        dct_method=dct_method,
+    )
+
+
+def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+    """Tell whether bytes begin as a JPEG does."""
+    with name_scope(name, "is_jpeg"):
+        begin = apply_op("Substr", input=contents, pos=0, len=3)
+        return apply_op("Equal", x=begin, y=b"\xff\xd8\xff")
 
 
 def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:

@@ -129,7 +129,9 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             and isinstance(b, RaggedTensor)
         ):
             return _rows_where(truth, a, b)
-        if not isinstance(truth, RaggedTensor):
+        if not any(isinstance(t, RaggedTensor) for t in (truth, a, b)):
+            return array_ops.where(truth, a, b)
+        if not isinstance(truth, RaggedTensor) and truth.shape.rank in (None, 1):
             return _rows_where(truth, a, b)
         same = broadcast_together(truth, a, b)
         rows = next(t for t in same if isinstance(t, RaggedTensor))
@@ -143,6 +145,8 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
         return where(condition, name=name)
     with name_scope(name, "RaggedWhere"):
         tensors = [convert_to_tensor_or_ragged_tensor(t) for t in (condition, x, y)]
+        if not any(isinstance(t, RaggedTensor) for t in tensors):
+            return array_ops.where_v2(*tensors)
         same = broadcast_together(*tensors)
         rows = next(t for t in same if isinstance(t, RaggedTensor))
         return rows.with_flat_values(
@@ -158,8 +162,6 @@ def _coordinates(truth: Any) -> Any:
 
 
 def _rows_where(truth: Any, x: Any, y: Any) -> Any:
-    if truth.shape.rank not in (None, 1):
-        raise ValueError("a dense condition beside ragged tensors must be a vector")
     both = concat([x, y], axis=0)
     count = array_ops.shape(
         truth, out_type=both.row_splits.dtype.base_dtype if isinstance(both, RaggedTensor) else None or dtypes.int64

@@ -77,6 +77,7 @@ OWN: dict[str, str] = {
     "math.reduce_variance": "reducing.reduce_variance",
     "reverse": "arranging.reverse",
     "size": "measures.size_v1",
+    "split": "splitting.split",
     "squeeze": "dimensions.squeeze",
     "stack": "joining.stack",
     "tile": "arranging.tile",

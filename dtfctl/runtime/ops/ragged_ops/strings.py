@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import SparseTensor, constant
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
@@ -325,7 +326,10 @@ def reduce_join(
         return string_ops.reduce_join(x, axis=a, keep_dims=k, separator=separator)
 
     def segments(x: Tensor, ids: Any, count: Any) -> Any:
-        return apply_op("UnsortedSegmentJoin", inputs=x, segment_ids=ids, num_segments=count, separator=separator)
+        joined = apply_op("UnsortedSegmentJoin", inputs=x, segment_ids=ids, num_segments=count, separator=separator)
+        if x.shape.rank is not None:
+            joined.set_shape([constant_value(count), *x.shape.as_list()[1:]])
+        return joined
 
     with name_scope(name, "RaggedSegmentJoin"):
         return reduced(dense, segments, inputs, places, keep)
@@ -365,7 +369,8 @@ def as_text(tensor: RaggedTensor, summarize: int | None = None) -> Tensor:
     """Write a ragged tensor as nested lists; with `summarize` only so many items at the beginning and end of each."""
     flat = tensor.flat_values
     if flat.dtype.base_dtype is dtypes.string:
-        text = apply_op("StringJoin", inputs=[constant("'"), flat, constant("'")], separator="")
+        escaped = string_ops.regex_replace(flat, r"(['\\\\])", r"\\\\\\1")
+        text = apply_op("StringJoin", inputs=[constant("'"), escaped, constant("'")], separator="")
     else:
         text = as_string(flat)
     for _ in range((text.shape.rank or 1) - 1):

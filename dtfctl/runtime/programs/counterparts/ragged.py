@@ -16,6 +16,7 @@ from dtfctl.runtime.ops.ragged_ops import (
     ragged_tensor,
     reducing,
     row_partition,
+    splitting,
     strings,
 )
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor, is_ragged
@@ -47,6 +48,7 @@ _MODULES = (
     conversion,
     dimensions,
     row_partition,
+    splitting,
 )
 
 
