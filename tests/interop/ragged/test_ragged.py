@@ -76,3 +76,12 @@ def test_functions_of_the_table_are_there() -> None:
             found = getattr(found, word)
         assert hasattr(found, "__wrapped__"), name
         assert callable(for_ragged(found, name)), name
+
+
+def test_features_are_crossed_of_values_as_of_tensors() -> None:
+    """What a session has fetched is taken where a tensor is."""
+    rows = tf.ragged.constant_value([["a"], ["b", "c"]])
+    sparse = tf.SparseTensorValue([[0, 0], [1, 0]], ["x", "y"], [2, 1])
+    with tf.Graph().as_default(), tf.Session() as session:
+        crossed = session.run(tf.ragged.cross([rows, sparse]))
+    assert crossed.to_list() == [[b"a_X_x"], [b"b_X_y", b"c_X_y"]]

@@ -365,7 +365,11 @@ def _crossed(inputs: Any, hashed: bool, buckets: int, key: int | None, name: str
         return math_ops.cast(t, dtypes.int64) if t.dtype.is_integer else t
 
     ragged, sparse, dense, order = [], [], [], ""
-    for value in match_row_splits_dtypes(*inputs):
+    given = [
+        SparseTensor.from_value(v) if hasattr(v, "dense_shape") else convert_to_tensor_or_ragged_tensor(v)
+        for v in inputs
+    ]
+    for value in match_row_splits_dtypes(*given):
         if isinstance(value, RaggedTensor):
             if value.ragged_rank != 1:
                 raise ValueError("tf.ragged.cross only supports inputs with rank=2")
