@@ -27,6 +27,7 @@ from dtfctl.launcher.operator.local_controller import LocalController, end_contr
 from dtfctl.launcher.operator.remote_controller import Place, RemoteController, settle_on
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage
+from dtfctl.launcher.spec.available import require_login
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import write_whole
 
@@ -44,6 +45,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
         UsageError: it has no hosts to log in to. Conflict: a host refuses. NoSuchCluster: there is none.
         LoginError: no host lets us in, or not that on which the controller is to run.
     """
+    require_login(spec, "--adopt")
     if spec.is_local:
         raise UsageError("--adopt is for clusters on other hosts", "this one is on this machine alone")
     if paths.controller_place.exists() and _is_there(paths):

@@ -15,6 +15,7 @@ from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import ASK_S, Conversation
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.providers.ssh import SshLine
+from dtfctl.launcher.spec.available import require_login
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 from dtfctl.launcher.system.files import private_folder
 
@@ -62,6 +63,7 @@ def check_hosts(
     spec: ClusterSpec, on_check: Callable[[HostCheck], None] = lambda _: None, names: Sequence[str] = ()
 ) -> list[HostCheck]:
     """Log in to every host of the spec that is not this machine (or those of `names`), and look; changes nothing."""
+    require_login(spec, "`hosts check`")
     hosts = [host for host in spec.hosts if not host.is_local and (not names or host.name in names)]
     return asyncio.run(_check_all(spec, hosts, on_check))
 

@@ -26,6 +26,7 @@ from dtfctl.launcher.providers.bundle import Bundles
 from dtfctl.launcher.providers.conversation import Conversation
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.providers.ssh import SshLine
+from dtfctl.launcher.spec.available import require_login
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 from dtfctl.launcher.system.files import private_folder
 
@@ -64,6 +65,7 @@ def clean_hosts(
     Raises:
         Conflict: the cluster is up, and was brought up from here.
     """
+    require_login(spec, "`hosts clean`")
     paths = ClusterPaths.of(spec.cluster)
     if controller_client.read_created(paths) is not None and not force:
         raise Conflict(f"cluster {spec.cluster} is up", f"take it down first: dtfctl down -c {spec.cluster}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dtfctl.launcher.errors import SpecError
+from dtfctl.launcher.errors import SpecError, UsageError
 from dtfctl.launcher.spec.model import ClusterSpec, Ssh
 
 
@@ -33,6 +33,15 @@ def unavailable(spec: ClusterSpec) -> list[Missing]:
     mixed = local and not spec.is_local and spec.controller.place == "host"
     refuse(mixed, ("controller",), "a controller on a host beside `localhost`, which is another machine for it, is")
     return found
+
+
+def require_login(spec: ClusterSpec, what: str) -> None:
+    """Raise a UsageError where the hosts are not ones that one logs in to, as `what` does."""
+    if spec.provider != "ssh":
+        raise UsageError(
+            f"{what} is for hosts that one logs in to, and `provider: {spec.provider}` lends these",
+            f"how they are: dtfctl hosts -c {spec.cluster}; to end all that is there: dtfctl down -c {spec.cluster}",
+        )
 
 
 def require_available(spec: ClusterSpec) -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
 from dtfctl.launcher.controller.decisions.changes import check_possible
-from dtfctl.launcher.errors import Conflict
+from dtfctl.launcher.errors import Conflict, UsageError
+from dtfctl.launcher.operator.adopt import take_over
+from dtfctl.launcher.operator.check_hosts import check_hosts
+from dtfctl.launcher.operator.clean_hosts import clean_hosts
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.base import silent
 from dtfctl.launcher.providers.slurm import commands
 from dtfctl.launcher.providers.slurm.allocation import asked_for
 from dtfctl.launcher.providers.slurm.commands import Node, environment, first_error, parse_job
 from dtfctl.launcher.providers.slurm.step import srun_words, step_environment
 from dtfctl.launcher.spec.document import from_json, to_json
 from dtfctl.launcher.spec.load import parse_spec
-from dtfctl.launcher.spec.model import Slurm
+from dtfctl.launcher.spec.model import ClusterSpec, Slurm
 from dtfctl.launcher.spec.problems import InvalidSpec
 
 RUNS = (
@@ -136,3 +142,12 @@ def test_what_was_asked_for_cannot_change_while_it_is_lent() -> None:
     with pytest.raises(Conflict, match="what is asked of Slurm"):
         check_possible(before, parse_spec(SPEC + "slurm: {nodes: 3}\n"))
     check_possible(before, parse_spec(SPEC + "slurm: {nodes: 2, on_limit: requeue, margin: 5m}\n"))
+
+
+@pytest.mark.parametrize(
+    "call", [check_hosts, clean_hosts, lambda spec: take_over(ClusterPaths.of(spec.cluster), spec, silent)]
+)
+def test_what_logs_in_to_hosts_is_refused(call: Callable[[ClusterSpec], object]) -> None:
+    with pytest.raises(UsageError, match="lends these") as caught:
+        call(parse_spec(SPEC))
+    assert "dtfctl down -c lab" in caught.value.hint
