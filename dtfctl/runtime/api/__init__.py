@@ -279,6 +279,7 @@ from dtfctl.runtime.ops.state_ops import (
     assign,
     assign_add,
     assign_sub,
+    batch_scatter_update,
     count_up_to,
     scatter_add,
     scatter_div,

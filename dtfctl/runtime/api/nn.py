@@ -16,6 +16,8 @@ from dtfctl.runtime.ops.embedding_ops import (
 )
 from dtfctl.runtime.ops.nn_ops import (
     TopK,
+    approx_max_k,
+    approx_min_k,
     atrous_conv2d,
     atrous_conv2d_transpose,
     avg_pool,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.op_defs.state import variable_op_v2
@@ -148,3 +149,31 @@ def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = Fal
 def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
     """Subtract from elements or slices of a variable at coordinates."""
     return _scatter_nd("Sub", ref, indices, updates, use_locking, name)
+
+
+def batch_scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """Assign rows of a variable within each of its batches: ref[i, indices[i, j]] = updates[i, j].
+
+    Raises:
+        ValueError: the rank of the indices is not known.
+    """
+    with name_scope(name, "batch_scatter_update"):
+        at = convert_to_tensor(indices, name="indices")
+        rank = at.shape.rank
+        if rank is None:
+            raise ValueError("batch_scatter_update does not allow indices with unknown shape.")
+        kind = at.dtype.base_dtype
+        sizes = apply_op("Shape", input=at, out_type=kind)
+        rows = apply_op("ExpandDims", input=at, dim=-1)
+        places = []
+        for axis in range(rank - 1):
+            zero, one = convert_to_tensor(0, kind), convert_to_tensor(1, kind)
+            form = [1] * (rank + 1)
+            form[axis] = -1
+            numbers = apply_op("Range", start=zero, limit=sizes[axis], delta=one)
+            column = apply_op("Reshape", tensor=numbers, shape=form)
+            places.append(apply_op("AddV2", x=column, y=apply_op("ZerosLike", x=rows)))
+        whole = apply_op("ConcatV2", values=[*places, rows], axis=-1) if places else rows
+        return scatter_nd_update(ref, whole, updates, use_locking)

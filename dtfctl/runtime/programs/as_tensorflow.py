@@ -47,6 +47,7 @@ _RENAMED = {
     "basic_loops": "programs.counterparts.basic_loops",
     "builder": "programs.counterparts.saved_model_builder",
     "clustering_ops": "programs.counterparts.generated",
+    "composite_tensor": "framework.composite",
     "compat": "programs.counterparts.compat",
     "confusion_matrix": "programs.counterparts.confusion_matrix",
     "control_flow_grad": "programs.counterparts.gradient_functions",

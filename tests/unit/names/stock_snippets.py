@@ -210,6 +210,15 @@ out = [*single(pairs), single(data.range(5).window(2, name="w").flat_map(lambda 
     2, name="t")), single(data.range(3).cache(name="c").skip(1, name="s").repeat(2, name="r").prefetch(1, name="p")),
     data.range(9).reduce(np.int64(0), lambda s, n: s + n, name="q")]
 """,
+    "the largest and smallest": """
+largest = tf.nn.approx_max_k(m, 2)
+out = [*largest, tf.gradients(largest[0] ** 2, m)[0]]
+""",
+    "rows of a variable's batches": """
+v = tf.get_variable("v", initializer=np.zeros([2, 3, 2], np.float32))
+with tf.control_dependencies([v.initializer]):
+    out = [tf.batch_scatter_update(v, [[0, 2], [1, 0]], tf.reshape(tf.concat([x, x[:2]], 0), [2, 2, 2]))]
+""",
     "functions of gradients": """
 y = tf.matmul(m, m, transpose_b=True)
 out = list(internal("ops.math_grad")._MatMulGrad(y.op, tf.ones([3, 3])))

@@ -69,6 +69,6 @@ from dtfctl.runtime.ops.nn_ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from dtfctl.runtime.ops.nn_ops.ranking import TopK, in_top_k, top_k
+from dtfctl.runtime.ops.nn_ops.ranking import TopK, approx_max_k, approx_min_k, in_top_k, top_k
 from dtfctl.runtime.ops.nn_ops.spread import atrous_conv2d_transpose, with_space_to_batch
 from dtfctl.runtime.ops.op_defs.nn import dilation2d, elu, l2_loss, relu, relu6, selu, softplus, softsign

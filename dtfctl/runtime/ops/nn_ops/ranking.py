@@ -30,3 +30,33 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
         targets = convert_to_tensor(targets, name="targets")
         k = k if isinstance(k, Tensor) else constant(k, targets.dtype.base_dtype)
         return apply_op("InTopKV2", predictions=predictions, targets=targets, k=k)
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Find the `k` largest elements along a dimension, and where they are; `recall_target` of them may do."""
+    return _approximate(True, **locals())
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Find the `k` smallest elements along a dimension, and where they are; `recall_target` of them may do."""
+    return _approximate(False, **locals())
+
+
+def _approximate(is_max_k: bool, operand: Any, **arguments: Any) -> Any:
+    return tuple(apply_op_outputs("ApproxTopK", input=operand, is_max_k=is_max_k, **arguments))

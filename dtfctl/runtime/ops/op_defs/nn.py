@@ -6,7 +6,8 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.gradients.common import attrs_of, mul, static_shape, sub, sum_over, zeros_like
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
 from dtfctl.runtime.ops.op_defs.types import HALF_FIRST, INDEX, NUMBERS, REALS
@@ -14,11 +15,23 @@ from dtfctl.runtime.ops.op_defs.types import HALF_FIRST, INDEX, NUMBERS, REALS
 define = OpFamily("nn")
 _POOL = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
 
+
+def _kept(op: Operation) -> TensorShape:
+    """Find the shape of the k numbers of each row; without aggregation it depends on how rows are cut up."""
+    shape = op.inputs[0].shape
+    if shape.rank is None or not op.attr("aggregate_to_topk"):
+        return TensorShape(None)
+    dims = shape.as_list()
+    dims[int(op.attr("reduction_dimension"))] = int(op.attr("k"))
+    return TensorShape(dims)
+
+
 define.op(
     "ApproxTopK(input: T) -> (values: T, indices: int32); k: int >= 0; reduction_dimension: int = -1; "
     "recall_target: float = 0.949999988079071; is_max_k: bool = true; "
     "reduction_input_size_override: int = -1; aggregate_to_topk: bool = true; T: type in {half, bfloat16, "
     "float}",
+    shape=lambda op: [_kept(op)] * 2,
 )
 define.op(
     "AvgPool(value: T) -> (output: T); ksize: list(int) >= 4; strides: list(int) >= 4; padding: string "
