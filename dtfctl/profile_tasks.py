@@ -1,7 +1,8 @@
 """python -m dtfctl.profile_tasks: record a timeline over tasks, write it to a file, and sum it up.
 
-Started by `launcher.operator.profiling`. It reads what to do from its input, as JSON, and says {"steps": {...}} now
-and then, in the end {"summary": {...}} or {"error": TEXT}, one line each.
+Started by `launcher.operator.profiling`. It reads what to do from the first line of its input, as JSON, stops when
+there is no more input, and says {"steps": {...}} now and then, in the end {"summary": {...}} or {"error": TEXT}, one
+line each.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.runtime.profiler.capture import Target, capture
 from dtfctl.runtime.profiler.chrome import write_chrome
@@ -25,7 +27,8 @@ from dtfctl.runtime.profiler.xplane import write_xplane
 def main() -> int:
     # Tasks are told to stop, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    asked: dict[str, Any] = json.load(sys.stdin)
+    asked: dict[str, Any] = json.loads(sys.stdin.readline())
+    guard.once(_end_with_parent, name="parent").start()
     targets = [Target(**target) for target in asked["targets"]]
     identity = Identity(*(Path(path) for path in asked["tls"])) if asked["tls"] else None
     records = capture(targets, identity, asked["steps"], asked["seconds"], asked["job"], lambda n: _say(steps=n))
@@ -47,6 +50,11 @@ def main() -> int:
         return 1
     _say(summary=summarize(records))
     return 0
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _say(**content: Any) -> None:

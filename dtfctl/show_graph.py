@@ -1,7 +1,7 @@
 """python -m dtfctl.show_graph: compile a graph and tell what each stage makes of it.
 
-Started by `launcher.operator.graphs`. It reads what to do from its input, as JSON, and says {"overview": ...} and more
-of it, or {"error": TEXT}, in one line.
+Started by `launcher.operator.graphs`. It reads what to do from the first line of its input, as JSON, ends when there
+is no more input, and says {"overview": ...} and more of it, or {"error": TEXT}, in one line.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.inspect.dot import dot
@@ -23,7 +24,8 @@ from dtfctl.runtime.profiler.capture import Target
 
 
 def main() -> int:
-    asked: dict[str, Any] = json.load(sys.stdin)
+    asked: dict[str, Any] = json.loads(sys.stdin.readline())
+    guard.once(_end_with_parent, name="parent").start()
     try:
         said = _show(asked)
     except OpError as e:
@@ -32,6 +34,11 @@ def main() -> int:
         said = {"error": f"{asked['file']}: {e.strerror}"}
     print(json.dumps(said), flush=True)
     return "error" in said
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
 
 
 def _show(asked: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Looker:
 
 def main() -> int:
     url, job, *rest = sys.argv[1:]
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         looker = Looker(browser, url, Path(rest[0]) if rest else None)

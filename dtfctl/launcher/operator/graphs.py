@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -96,11 +97,20 @@ def _asked(source: Mapping[str, Any], view: GraphView) -> dict[str, Any]:
         text=True,
         process_group=0,
     )
+    assert process.stdin is not None and process.stdout is not None
     try:
-        out, _ = process.communicate(json.dumps(asked))
+        # It ends when its input does: with this process, however that ends.
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
+        out = process.stdout.read()
+    except BrokenPipeError:
+        out = ""
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
     try:
         said: dict[str, Any] = json.loads(out)
     except ValueError:

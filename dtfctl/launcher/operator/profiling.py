@@ -83,8 +83,9 @@ def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None
     )
     try:
         assert process.stdin is not None and process.stdout is not None
-        with process.stdin:
-            json.dump(asked, process.stdin)
+        # It ends when its input does: with this process, however that ends.
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
         for line in process.stdout:
             said = json.loads(line)
             if "error" in said:
@@ -101,5 +102,6 @@ def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        assert process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None
         process.stdout.close()
+        process.stdin.close()

@@ -173,16 +173,21 @@ def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -
     assert len(recorder.wanted()) == 3
 
 
-def test_tasks_are_told_to_stop_when_the_process_that_records_is_ended(addresses: dict[str, list[str]]) -> None:
+@pytest.mark.parametrize("ends", ["it is told to", "who began it is gone"])
+def test_tasks_are_told_to_stop_when_the_process_that_records_ends(addresses: dict[str, list[str]], ends: str) -> None:
     asked: dict[str, Any] = {"targets": [asdict(target) for target in targets(addresses)], "tls": []}
     asked |= {"job": "", "steps": 9, "seconds": 60, "file": "", "format": "chrome"}
     command = [sys.executable, "-m", "dtfctl.profile_tasks"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
-        with process.stdin:
-            json.dump(asked, process.stdin)
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
         assert "steps" in json.loads(process.stdout.readline())
-        process.terminate()
+        if ends == "it is told to":
+            process.terminate()
+        else:
+            process.stdin.close()
+        process.wait(60)
     records = capture(targets(addresses), None, steps=1, seconds=0.1)
     assert [record.problem for record in records] == ["", ""]
 
