@@ -16,6 +16,7 @@ LauncherError
 │   ├── Superseded              a newer controller of the cluster has spoken
 │   └── OtherVersion            two processes are of versions that do not understand each other
 ├── ControllerUnreachable  8
+├── SlurmSilent            1    Slurm's controller cannot be asked (providers/slurm/commands.py)
 ├── PeerUnavailable        8    another process of the cluster does not answer (rpc/method.py)
 ├── DeadlineExpired        9    the time limit ran out; work goes on
 ├── TransferFailed         1    a file could not be read, written or sent whole

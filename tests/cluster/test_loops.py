@@ -23,6 +23,8 @@ from tests.support.ports import free_ports
 ROOT = Path(dtfctl.__file__).parent
 FAULTS = Path(__file__).parents[1] / "support" / "loop_faults"
 ELSEWHERE = {
+    "dashboard/feed.py:_watch_events",
+    "dashboard/feed.py:_watch_status",
     "launcher/checkpoints/replica.py:_run",
     "launcher/controller/serve/metrics_page.py:_try_again",
     "launcher/providers/remote.py:run_forever",

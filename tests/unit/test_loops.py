@@ -16,6 +16,7 @@ import pytest
 
 import dtfctl
 from dtfctl import guard
+from dtfctl.dashboard.feed import Feed
 from dtfctl.launcher.checkpoints import replica
 from dtfctl.launcher.controller.serve import metrics_page
 from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
@@ -33,7 +34,9 @@ from dtfctl.runtime.memory import kept_memory
 from dtfctl.runtime.rendezvous.pumps import Pumps
 from dtfctl.runtime.steps.deadlines import Deadlines
 from dtfctl.runtime.train.event_file import EventFileWriter
+from tests.doubles.launcher import status, task
 from tests.support.waiting import eventually
+from tests.unit.dashboard.test_server import FakeCluster
 
 ROOT = Path(dtfctl.__file__).parent
 FAULTS = Path(__file__).parents[1] / "support" / "loop_faults" / "sitecustomize.py"
@@ -172,6 +175,22 @@ def test_checkpoints_that_are_kept_alike(notes: Notes, tmp_path: Path, monkeypat
 
 
 # ---------------------------------------------------------------- what is done by a clock
+
+
+def test_what_a_dashboard_follows(notes: Notes) -> None:
+    clusters = list[FakeCluster]()
+
+    def opened() -> Any:
+        clusters.append(FakeCluster(status(task("worker/0"))))
+        return clusters[-1]
+
+    feed = Feed(opened)
+    feed.start()
+    try:
+        eventually(lambda: sorted(notes()) == ["again", "again", "raised", "raised"])
+        eventually(lambda: feed.news(0, 0.0) is not None)
+    finally:
+        feed.close()
 
 
 def test_what_a_clock_does_is_done_again_whatever_it_raised() -> None:
