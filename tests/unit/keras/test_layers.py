@@ -32,7 +32,6 @@ def small() -> Any:
     [
         (lambda: tf.keras.models.load_model("model.h5"), "model_from_json`, then `load_weights"),
         (lambda: small().save("model.h5"), "save_weights` with `to_json"),
-        (lambda: tf.keras.datasets.mnist.load_data(), "nothing is downloaded"),
         (lambda: tf.keras.utils.get_file("a", "b"), "give its path"),
         (lambda: tf.keras.callbacks.ModelCheckpoint("m.h5"), "save_weights_only=True"),
         (lambda: tf.keras.callbacks.TensorBoard(histogram_freq=1), "tf.summary.FileWriter"),

@@ -3,6 +3,7 @@
 # Made by tools/gen_api_exports.py from the `exports` of the entries; do not edit.
 
 from dtfctl.runtime.ops.op_defs.image import (
+    decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
     decode_jpeg,

@@ -172,11 +172,6 @@ def _map_insert(op: Operation, grad: Tensor) -> Any:
     return rest, None, own
 
 
-@register_gradient("TensorMapErase")
-def _map_erase(op: Operation, grad: Tensor) -> Any:
-    return grad, None
-
-
 @register_gradient("TensorListSplit")
 def _split(op: Operation, grad: Tensor) -> Any:
     joined, _ = apply_op_outputs(

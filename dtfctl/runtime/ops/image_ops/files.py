@@ -28,32 +28,6 @@ def decode_image(
     )
 
 
-def decode_and_crop_jpeg(
-    contents: Any,
-    crop_window: Any,
-    channels: int = 0,
-    ratio: int = 1,
-    fancy_upscaling: bool = True,
-    try_recover_truncated: bool = False,
-    acceptable_fraction: float = 1,
-    dct_method: str = "",
-    name: str | None = None,
-) -> Tensor:
-    """Decode the pixels of a JPEG within a window: [y, x, height, width]."""
-    return apply_op(
-        "DecodeAndCropJpeg",
-        name,
-        contents=contents,
-        crop_window=crop_window,
-        channels=channels,
-        ratio=ratio,
-        fancy_upscaling=fancy_upscaling,
-        try_recover_truncated=try_recover_truncated,
-        acceptable_fraction=acceptable_fraction,
-        dct_method=dct_method,
-    )
-
-
 def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
     """Tell whether bytes begin as a JPEG does."""
     with name_scope(name, "is_jpeg"):

@@ -40,3 +40,8 @@ define.op(
     f"element_dtype: type; shape_type: {INDEX}",
     gradient="none",
 )
+define.op(
+    "TensorMapErase(input_handle: variant, key: key_dtype) -> (output_handle: variant); key_dtype: type; "
+    "value_dtype: type",
+    gradient=lambda op, grad: [grad, None],
+)

@@ -43,12 +43,27 @@ define.op(
     'method: string in {"bilinear"} = "bilinear"',
     shape=lambda op: [op.inputs[2].shape.with_rank(2)],
 )
-define.op(
+
+
+@define.op(
     "DecodeAndCropJpeg(contents: string, crop_window: int32) -> (image: uint8); channels: int = 0; "
     "ratio: int = 1; fancy_upscaling: bool = true; try_recover_truncated: bool = false; "
     'acceptable_fraction: float = 1.0; dct_method: string = ""',
     shape=lambda op: [(None, None, op.attr("channels") or None)],
+    exports=("image.decode_and_crop_jpeg", "io.decode_and_crop_jpeg"),
 )
+def decode_and_crop_jpeg(
+    contents: Any,
+    crop_window: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """Decode the pixels of a JPEG within a window: [y, x, height, width]."""
 
 
 @define.op(
