@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dtfctl.runtime.framework.structural_ops import WHILES
+from dtfctl.runtime.framework.structural_ops import FUNCTIONAL
 from dtfctl.runtime.kernels.admission import admitting
 from dtfctl.runtime.kernels.pieces import in_step
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
@@ -40,8 +40,9 @@ class KernelCache:
             OpError: the factory refuses the node's attributes.
         """
         node = build.node
-        # What a loop keeps is in its functions. Graphs of one session may leave out other variables of the same loop.
-        if not node.signature.is_stateful or node.op in WHILES:
+        # What control flow keeps is in its functions. Graphs of one session may leave out other variables of the same
+        # loop, and have other bodies once it has grown.
+        if not node.signature.is_stateful or node.op in FUNCTIONAL:
             return _make(build)
         key = build.device.name, scope, node.name, node.op
         with self._lock:
