@@ -153,7 +153,7 @@ class _Instantiation:
 
     def body(self) -> FunctionBody:
         graph = NodeGraph(self.library)
-        for rank, added in enumerate(graph.extend(self.flat())):
+        for rank, added in enumerate(graph.extend(self.flat()).nodes):
             added.rank = rank
         controls = []
         for node_name in self.function.control_ret.values():

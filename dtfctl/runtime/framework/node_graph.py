@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -190,6 +191,27 @@ def _has_grown(old: Node, new: Node) -> bool:
     return same and old.op in FUNCTIONAL and len(new.output_types) > count
 
 
+@dataclass(frozen=True)
+class Extension:
+    """What a GraphDef has added to a graph.
+
+    Attributes:
+        nodes: those that are new.
+        grown: nodes that have more outputs now, and as they were, the last one last.
+    """
+
+    nodes: list[Node]
+    grown: list[tuple[Node, Node]]
+
+    def undo(self, graph: NodeGraph) -> None:
+        """Take the nodes back; functions stay, which nobody calls then."""
+        for node in self.nodes:
+            graph.nodes.pop(node.name, None)
+        for node, was in reversed(self.grown):
+            node.turn_into(was.signature, was.raw_attrs)
+            node.inputs, node.control_inputs = was.inputs, was.control_inputs
+
+
 class NodeGraph:
     """Nodes by name, in insertion order, with the library their calls refer to."""
 
@@ -223,7 +245,7 @@ class NodeGraph:
                 out[source].append((node, CONTROL))
         return out
 
-    def extend(self, graph_def: graph_pb2.GraphDef) -> list[Node]:
+    def extend(self, graph_def: graph_pb2.GraphDef) -> Extension:
         """Add a GraphDef's nodes and functions; inputs may name nodes that are here already.
 
         A node of control flow that is here already may come again with more outputs, which gradients of it need.
@@ -238,8 +260,9 @@ class NodeGraph:
         known: dict[bytes, Node] = {}
         # Nodes that come before one of their inputs.
         early: list[tuple[Node, Iterable[str]]] = []
-        # Nodes that have grown: as they are here, as they come, and as they were.
-        grown: list[tuple[Node, Node, Node]] = []
+        # Nodes that have grown: as they are here, and as they were; and as they come.
+        grown: list[tuple[Node, Node]] = []
+        again: dict[Node, Node] = {}
         name = ""
         valid, here, find = _NODE_NAME.match, self.nodes, added.get
         try:
@@ -247,12 +270,14 @@ class NodeGraph:
                 if not valid(name):
                     raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
                 if name in here and name not in added:
-                    node, again = here[name], _read_node(name, rest, library)
-                    if _has_grown(node, again):
+                    node, new = here[name], _read_node(name, rest, library)
+                    if node not in again and _has_grown(node, new):
                         was = node.copy()
-                        grown.append((node, again, was))
-                        early.append((again, inputs))
-                        node.turn_into(again.signature, again.raw_attrs)
+                        was.inputs, was.control_inputs = node.inputs, node.control_inputs
+                        grown.append((node, was))
+                        again[node] = new
+                        early.append((new, inputs))
+                        node.turn_into(new.signature, new.raw_attrs)
                         continue
                 if name in here or name in added:
                     raise InvalidArgumentError(f"Node '{name}' is not unique")
@@ -275,20 +300,22 @@ class NodeGraph:
                 if not self._connect(node, texts, added):
                     raise InvalidArgumentError(f"Node '{name}': Unknown input node '{self._unknown(texts, added)}'")
             name = ""
+            for node, new in again.items():
+                node.inputs, node.control_inputs = new.inputs, new.control_inputs
             # In a list that has inputs first, as clients send it, there is nothing to find.
             if early:
-                _check_cycles(added)
-        except OpError as e:
-            for node, _, was in grown:
-                node.turn_into(was.signature, was.raw_attrs)
-            raise (e.at(name) if name else e) from None
-        for node, again, _ in grown:
-            node.inputs, node.control_inputs = again.inputs, again.control_inputs
+                # Nodes that are here already know new ones only where they have grown.
+                _check_cycles({**here, **added} if grown else added)
+        except Exception as e:
+            Extension([], grown).undo(self)
+            if isinstance(e, OpError):
+                raise (e.at(name) if name else e) from None
+            raise
         self.library.take(library)
         self.nodes.update(added)
         if graph_def.HasField("versions"):
             self.versions = graph_def.versions
-        return list(added.values())
+        return Extension(list(added.values()), grown)
 
     def _connect(self, node: Node, inputs: Iterable[str], added: Mapping[str, Node]) -> bool:
         """Find and check a node's inputs; False when one is not there, and then nothing is done."""
@@ -441,7 +468,8 @@ def check_versions(versions: tensor_pb2.VersionDef) -> None:
 def _check_cycles(added: Mapping[str, Node]) -> None:
     """Raise InvalidArgumentError unless all cycles go from a NextIteration to a Merge.
 
-    New nodes only can be in new cycles, as older ones do not know them.
+    Args:
+        added: nodes that may be in new cycles: new ones, where older ones do not know them.
     """
     position = set(added.values())
     waiting: dict[Node, int] = {}

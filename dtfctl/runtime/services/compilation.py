@@ -64,13 +64,12 @@ class SessionGraph:
             try:
                 self._prepared = prepare(self.graph, self._devices, self._options, pinned)
             except OpError as error:
-                for node in added:
-                    del self.graph.nodes[node.name]
+                added.undo(self.graph)
                 if isinstance(error, InvalidArgumentError):
-                    self._explain(added, error)
+                    self._explain(added.nodes, error)
                 raise
         if self._log_placement:
-            new = {node.name for node in added}
+            new = {node.name for node in added.nodes}
             for line in placement_log(self._prepared.graph, self._prepared.placement):
                 if line.partition(":")[0] in new:
                     log.warning("%s", line)

@@ -279,6 +279,34 @@ def test_a_failed_extension_leaves_the_library_alone() -> None:
     assert not graph.library.functions
 
 
+def grown(*, times: int, source: str = "x") -> GraphText:
+    """A branch of one output that takes `source`, as it is once it has grown some times."""
+    g = GraphText()
+    f = graph_pb2.NameAttrList(name="f")
+    body = {"then_branch": f, "else_branch": f}
+    for turn in range(max(times, 1)):
+        count = 1 + (turn + 1 if times else 0)
+        g.add("branch", "StatelessIf", "c", source, Tcond="bool", Tin=["float"], Tout=["float"] * count, **body)
+    return g
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["a cycle", "more than once"])
+def test_branches_that_grow_wrongly_stay_what_they_were(times: int) -> None:
+    graph = NodeGraph()
+    first = grown(times=0)
+    first.const("c", True)
+    first.const("x", 1.0, np.float32)
+    graph.extend(first.proto)
+    before = graph.to_graph_def()
+    again = grown(times=times, source="x" if times > 1 else "late")
+    again.add("late", "Neg", "branch:1", T="float")
+    with pytest.raises(InvalidArgumentError, match="cycle" if times == 1 else "not unique"):
+        graph.extend(again.proto)
+    assert graph.to_graph_def() == before
+    graph.extend(grown(times=1).proto)
+    assert len(graph.nodes["branch"].output_types) == 2
+
+
 @pytest.mark.parametrize("dtype", [1, 7], ids=["float", "string"])
 def test_a_constant_that_claims_gigabytes(dtype: int) -> None:
     graph_def = graph_pb2.GraphDef()
