@@ -175,6 +175,30 @@ def test_what_a_gradient_needs_from_inside_is_given_as_more_outputs() -> None:
     np.testing.assert_allclose(slope, 2 * (1 - np.tanh([0.5, -0.25]) ** 2) + 1, rtol=1e-6)
 
 
+def gated(x: Any, gate: Any) -> Any:
+    slope = tf.tanh(x)
+    return slope * gate, slope
+
+
+def test_an_input_that_is_made_of_an_output_is_not_waited_for() -> None:
+    """One op cannot take what it gives."""
+
+    def kernel(build: Any) -> Callable[..., Any]:
+        return lambda x, gate: (np.tanh(x) * gate, np.tanh(x))
+
+    name = tf.register_fused("Gated", pattern=gated, kernel=kernel)
+    x, gate = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [2])
+    feeds = {x: [0.5, -1.0], gate: [2.0, 3.0]}
+    slope = tf.tanh(x)
+    value, ops = run(slope * tf.exp(slope) + slope, feeds)
+    slopes = np.tanh([0.5, -1.0])
+    np.testing.assert_allclose(value, slopes * np.exp(slopes) + slopes, rtol=1e-6)
+    assert name not in ops
+    apart, ops = run(tf.add(*gated(x, gate)), feeds)
+    np.testing.assert_allclose(apart, slopes * [2.0, 3.0] + slopes, rtol=1e-6)
+    assert name in ops
+
+
 def test_a_signature_says_more_types() -> None:
     op = tf.register_fused(
         "TakenRows(table: T, ids: Tids) -> (rows: T); T: type in {float, half}; Tids: type in {int32, int64}",

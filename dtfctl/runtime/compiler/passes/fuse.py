@@ -20,6 +20,7 @@ from dtfctl.runtime.compiler.passes.fold import constant_of
 from dtfctl.runtime.compiler.passes.rewrite import is_pure, reconnect
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.plugins import load_named_modules
+from dtfctl.runtime.framework.structural_ops import NEXTS
 from dtfctl.runtime.kernels.registry import find_kernel
 
 
@@ -86,6 +87,8 @@ def fuse_patterns(graph: NodeGraph, protected: set[Node]) -> bool:
             found = _match(pattern, root)
             if found is None or found.is_held(pattern, consumers, protected | taken):
                 continue
+            if len(pattern.outputs) > 1 and found.takes_what_it_gives(consumers):
+                continue
             fused = _fused(graph, pattern, root, found)
             if fused is None:
                 continue
@@ -122,6 +125,22 @@ class _Match:
                         return True
                 elif consumer not in inside and Edge(stands_for, consumer.inputs[position].slot) not in given:
                     return True
+        return False
+
+    def takes_what_it_gives(self, consumers: dict[Node, list[tuple[Node, int]]]) -> bool:
+        """Tell whether an input is computed from another output: one op would wait for itself."""
+        inside = set(self.nodes.values())
+        wanted = {edge.node for edge in self.inputs.values()}
+        seen: set[Node] = set()
+        stack = [consumer for node in inside for consumer, _ in consumers[node] if consumer not in inside]
+        while stack:
+            node = stack.pop()
+            if node in wanted:
+                return True
+            # What another turn of a loop gets waits for nothing in this one.
+            if node not in seen and node.op not in NEXTS:
+                seen.add(node)
+                stack += [consumer for consumer, _ in consumers[node]]
         return False
 
 
