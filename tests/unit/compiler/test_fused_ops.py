@@ -183,20 +183,22 @@ def gated(x: Any, gate: Any) -> Any:
 def test_an_input_that_is_made_of_an_output_is_not_waited_for() -> None:
     """One op cannot take what it gives."""
 
-    def kernel(build: Any) -> Callable[..., Any]:
-        return lambda x, gate: (np.tanh(x) * gate, np.tanh(x))
+    with tf.Graph().as_default():
 
-    name = tf.register_fused("Gated", pattern=gated, kernel=kernel)
-    x, gate = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [2])
-    feeds = {x: [0.5, -1.0], gate: [2.0, 3.0]}
-    slope = tf.tanh(x)
-    value, ops = run(slope * tf.exp(slope) + slope, feeds)
-    slopes = np.tanh([0.5, -1.0])
-    np.testing.assert_allclose(value, slopes * np.exp(slopes) + slopes, rtol=1e-6)
-    assert name not in ops
-    apart, ops = run(tf.add(*gated(x, gate)), feeds)
-    np.testing.assert_allclose(apart, slopes * [2.0, 3.0] + slopes, rtol=1e-6)
-    assert name in ops
+        def kernel(build: Any) -> Callable[..., Any]:
+            return lambda x, gate: (np.tanh(x) * gate, np.tanh(x))
+
+        name = tf.register_fused("Gated", pattern=gated, kernel=kernel)
+        x, gate = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [2])
+        feeds = {x: [0.5, -1.0], gate: [2.0, 3.0]}
+        slope = tf.tanh(x)
+        value, ops = run(slope * tf.exp(slope) + slope, feeds)
+        slopes = np.tanh([0.5, -1.0])
+        np.testing.assert_allclose(value, slopes * np.exp(slopes) + slopes, rtol=1e-6)
+        assert name not in ops
+        apart, ops = run(tf.add(*gated(x, gate)), feeds)
+        np.testing.assert_allclose(apart, slopes * [2.0, 3.0] + slopes, rtol=1e-6)
+        assert name in ops
 
 
 def test_a_signature_says_more_types() -> None:

@@ -69,31 +69,33 @@ def test_gradients_of_control_flow_that_a_session_has_run() -> None:
 
 
 def test_gradients_of_control_flow_with_variables_that_a_session_has_run() -> None:
-    x = tf.placeholder(tf.float32, [])
-    v = tf.get_variable("v", initializer=3.0, use_resource=True)
-    branch = tf.cond(x > 0, lambda: tf.exp(x) * v * v, lambda: x)
-    _, power = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, a * v), [0, x])
-    case = tf.switch_case(tf.constant(1), [lambda: x, lambda: v * v * x])
-    call = tf.function(lambda a: a * v * v)(x)
-    with tf.Session() as session:
-        session.run(v.initializer)
-        values = [branch, power, case, call]
-        before = session.run(values, {x: 1.0})
-        slopes = [session.run(tf.gradients(value, v)[0], {x: 1.0}) for value in values]
-        after = session.run(values, {x: 1.0})
-    np.testing.assert_allclose(slopes, [np.e * 6, 27, 6, 6], rtol=1e-5)
-    np.testing.assert_array_equal(before, after)
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
+        v = tf.get_variable("v", initializer=3.0, use_resource=True)
+        branch = tf.cond(x > 0, lambda: tf.exp(x) * v * v, lambda: x)
+        _, power = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, a * v), [0, x])
+        case = tf.switch_case(tf.constant(1), [lambda: x, lambda: v * v * x])
+        call = tf.function(lambda a: a * v * v)(x)
+        with tf.Session() as session:
+            session.run(v.initializer)
+            values = [branch, power, case, call]
+            before = session.run(values, {x: 1.0})
+            slopes = [session.run(tf.gradients(value, v)[0], {x: 1.0}) for value in values]
+            after = session.run(values, {x: 1.0})
+        np.testing.assert_allclose(slopes, [np.e * 6, 27, 6, 6], rtol=1e-5)
+        np.testing.assert_array_equal(before, after)
 
 
 def test_an_extension_that_cannot_be_placed_leaves_grown_control_flow_as_it_was() -> None:
-    x = tf.placeholder(tf.float32, [])
-    branch = tf.cond(x > 0, lambda: tf.exp(x) * x, lambda: x)
-    with tf.Session() as session:
-        session.run(branch, {x: 1.0})
-        slope = tf.gradients(branch, x)[0]
-        with tf.device("/gpu:7"):
-            _ = branch + 1.0
-        for _ in range(2):
-            # The same each time: what could be tried again once the device is there is the same, too.
-            with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
-                session.run(slope, {x: 1.0})
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
+        branch = tf.cond(x > 0, lambda: tf.exp(x) * x, lambda: x)
+        with tf.Session() as session:
+            session.run(branch, {x: 1.0})
+            slope = tf.gradients(branch, x)[0]
+            with tf.device("/gpu:7"):
+                _ = branch + 1.0
+            for _ in range(2):
+                # The same each time: what could be tried again once the device is there is the same, too.
+                with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
+                    session.run(slope, {x: 1.0})
