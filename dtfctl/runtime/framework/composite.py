@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+
 
 class CompositeTensor:
     """A value that is several tensors of a graph: sparse, ragged, slices of a larger one."""
@@ -15,6 +17,10 @@ class CompositeTensor:
 
     def with_components(self, components: Iterator[Any]) -> Self:
         """Make a value of the same kind of as many others as it has."""
+        raise NotImplementedError(type(self).__name__)
+
+    def component_shapes(self, invariant: TensorShape | None) -> list[TensorShape]:
+        """List what holds of the components' shapes in all iterations of a loop, by the invariant if there is one."""
         raise NotImplementedError(type(self).__name__)
 
     @property

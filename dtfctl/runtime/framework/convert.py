@@ -75,6 +75,11 @@ class IndexedSlices(CompositeTensor):
         values, indices = next(components), next(components)
         return IndexedSlices(values, indices, None if self.dense_shape is None else next(components))
 
+    def component_shapes(self, invariant: TensorShape | None) -> list[TensorShape]:
+        if invariant is None:
+            return [t.shape for t in self.components()]
+        return [invariant, invariant[:1], TensorShape([invariant.rank])][: len(self.components())]
+
     def __repr__(self) -> str:
         return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
 
@@ -135,6 +140,11 @@ class SparseTensor(CompositeTensor):
 
     def with_components(self, components: Iterator[Any]) -> SparseTensor:
         return SparseTensor(next(components), next(components), next(components))
+
+    def component_shapes(self, invariant: TensorShape | None) -> list[TensorShape]:
+        # The invariant of a sparse tensor is the shape of its `dense_shape`, with TensorFlow.
+        rank = self.shape.rank if invariant is None else invariant.with_rank(1).as_list()[0]
+        return [TensorShape([None, rank]), TensorShape([None]), TensorShape([rank])]
 
     def __repr__(self) -> str:
         return f"SparseTensor(indices={self.indices}, values={self.values}, dense_shape={self.dense_shape})"

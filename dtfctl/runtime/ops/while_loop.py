@@ -12,6 +12,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.attrs import encode_attr
+from dtfctl.runtime.framework.composite import CompositeTensor
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
@@ -104,21 +105,29 @@ class _Loop:
         self.body = self._trace_body(body)
 
     def _invariant_shapes(self, invariants: Any) -> list[TensorShape]:
+        values = nest.flatten(self.structure)
         if invariants is None:
-            return [t.shape for t in self.start]
-        given = list(invariants) if isinstance(invariants, (list, tuple)) else [invariants]
-        flat: list[Any] = []
-        for item, value in zip(_flatten_shapes(given), self.leaves, strict=True):
-            shape = as_shape(item)
-            tensor = self.start[len(flat)]
+            given: list[Any] = [None] * len(values)
+        else:
+            whole = invariants if isinstance(invariants, (list, tuple)) else [invariants]
+            given = [as_shape(getattr(item, "shape", item)) for item in _flatten_shapes(list(whole))]
+            if len(given) != len(values):
+                raise ValueError(f"'shape_invariants' has {len(given)} shapes for {len(values)} loop variables.")
+        flat: list[TensorShape] = []
+        for shape, value in zip(given, values):
+            if isinstance(value, CompositeTensor):
+                flat.extend(value.component_shapes(shape))
+            else:
+                flat.append(self.start[len(flat)].shape if shape is None else shape)
+        for tensor, shape in zip(self.start, flat):
             if not shape.is_compatible_with(tensor.shape):
                 raise ValueError(
                     f"The shape invariant specified for {tensor.name} is not compatible with the initial shape of the "
                     f"loop variable. It enters the loop with shape {tensor.shape}, but the specified shape invariant "
                     f"is {shape}."
                 )
-            flat.append(tensor.shape if getattr(value, "_flow_of_array", None) is not None else shape)
-        return flat
+        arrays = [getattr(leaf, "_flow_of_array", None) is not None for leaf in self.leaves]
+        return [tensor.shape if array else shape for tensor, shape, array in zip(self.start, flat, arrays)]
 
     def _arguments(self, body: FuncGraph) -> tuple[Tensor, list[Tensor]]:
         counter = body.add_argument(dtypes.int32, TensorShape([]), "loop_counter")

@@ -1,5 +1,7 @@
 """cond, case, while_loop, map_fn, scan, functions, and gradients through all of them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -113,6 +115,46 @@ def test_loop_bounds_and_shapes() -> None:
         shape_invariants=[tf.TensorShape([None])],
     )
     np.testing.assert_array_equal(run(grown), [1] * 5)
+
+
+def test_ragged_and_sparse_tensors_grow_in_loops() -> None:
+    ragged, sparse = tf.ragged.constant([[1, 2], [], [3]]), tf.SparseTensor([[0, 0], [1, 1]], [1, 2], [2, 2])
+
+    def loop(grow: Any, start: Any, *invariant: Any) -> Any:
+        shapes = {"shape_invariants": (tf.TensorShape([]), *invariant)} if invariant else {}
+        return tf.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, grow(x)), (tf.constant(0), start), **shapes)[1]
+
+    def longer(x: Any) -> Any:
+        return tf.concat([x, x], 1)
+
+    def taller(x: Any) -> Any:
+        return tf.concat([x, x], 0)
+
+    def wider(x: Any) -> Any:
+        return tf.sparse.concat(1, [x, x])
+
+    with pytest.raises(ValueError, match="shape_invariants"):
+        loop(taller, ragged)
+    with pytest.raises(ValueError, match="not compatible with the initial shape"):
+        loop(longer, ragged, tf.TensorShape([5, None]))
+    with pytest.raises(ValueError, match="1 shapes for 2 loop variables"):
+        tf.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, x), (0, 1), shape_invariants=(tf.TensorShape([]),))
+    with tf.Session() as session:
+        assert session.run(loop(longer, ragged)).to_list() == [[1, 2] * 4, [], [3] * 4]
+        assert session.run(loop(taller, ragged, tf.TensorShape([None, None]))).to_list() == [[1, 2], [], [3]] * 4
+        assert session.run(tf.sparse.to_dense(loop(wider, sparse))).tolist() == [[1, 0] * 4, [0, 2] * 4]
+        assert session.run(loop(wider, sparse, tf.TensorShape([2]))).dense_shape.tolist() == [2, 8]
+
+
+def test_slices_grow_in_loops() -> None:
+    def grow(i: Any, x: Any) -> Any:
+        return i + 1, tf.IndexedSlices(tf.concat([x.values] * 2, 0), tf.concat([x.indices] * 2, 0), x.dense_shape)
+
+    start = (tf.constant(0), tf.IndexedSlices(tf.ones([1, 3]), tf.constant([1]), tf.constant([2, 3])))
+    shapes = (tf.TensorShape([]), tf.TensorShape([None, 3]))
+    _, slices = tf.while_loop(lambda i, _: i < 2, grow, start, shape_invariants=shapes)
+    with tf.Session() as session:
+        assert session.run(tf.convert_to_tensor(slices)).tolist() == [[0, 0, 0], [4, 4, 4]]
 
 
 def test_map_scan_and_folds() -> None:

@@ -421,6 +421,14 @@ class RaggedTensor(CompositeTensor):
             result = RaggedTensor(result, RowPartition(own, uniform=partition.uniform_row_length()), internal=True)
         return result
 
+    def component_shapes(self, invariant: TensorShape | None) -> list[TensorShape]:
+        dims = (self.shape if invariant is None else invariant).dims_or_none
+        splits = [TensorShape([None])] * self.ragged_rank
+        if dims is None:
+            return [TensorShape(None), *splits]
+        splits[0] = TensorShape([None if dims[0] is None else dims[0] + 1])
+        return [TensorShape([None, *dims[self.ragged_rank + 1 :]]), *splits]
+
     def __repr__(self) -> str:
         if context.get_default_graph().executes and hasattr(self.flat_values, "numpy"):
             return f"<tf.RaggedTensor {self.to_list()}>"
