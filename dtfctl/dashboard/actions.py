@@ -37,7 +37,13 @@ def act(cluster: Cluster, verb: str, what: str) -> None:
 
 
 def graph(cluster: Cluster, job: str, stage: str) -> dict[str, Any]:
-    """Show a stage of a job's graph. Raises Conflict: there is none, or it is too large for a page."""
+    """Show a stage of a job's graph.
+
+    Raises:
+        Conflict: there is none, or it is too large for a page. UsageError: no such stage.
+    """
+    if stage == "all":
+        raise UsageError("a page shows one stage of a graph", "name it, such as: partitioned")
     found = cluster.graph(job, GraphView(stage=stage, form="nodes"))
     (nodes,) = found["nodes"].values()
     if len(nodes) > MOST_NODES:

@@ -50,8 +50,11 @@ class Feed:
         self._events: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
         self._points: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_POINTS)
         self._told: dict[str, tuple[int, float]] = {}
+        self._created = 0.0
         self._newest_event = 0
         self._closed = threading.Event()
+        self.generation = 0
+        """Counts the clusters of this name that came one after another: what was told of one is nothing of the next."""
 
     def start(self) -> None:
         guard.forever(self._watch_status, name="dashboard-status").start()
@@ -162,20 +165,37 @@ class Feed:
     def _watch_events(self) -> None:
         while not self._closed.is_set():
             try:
-                for event in self._open().events(follow=True):
+                cluster = self._open()
+                self._begin(cluster.status().created)
+                # Each comes once, but not in the order of numbers: what an agent tells late stands where it belongs.
+                after = self._newest_event
+                for event in cluster.events(follow=True):
                     if self._closed.is_set():
                         return
-                    self._take_event(event)
+                    if event.seq > after:
+                        self._take_event(event)
             except (LauncherError, OSError):
                 self._closed.wait(RETRY_S)
 
+    def _begin(self, created: float) -> None:
+        """Forget what was told of a cluster of the same name that was taken down since."""
+        if created == self._created:
+            return
+        with self._changed:
+            if self._created:
+                self.generation += 1
+            self._created, self._newest_event = created, 0
+            self._events.clear()
+            self._points.clear()
+            self._told.clear()
+            self._items = {key: item for key, item in self._items.items() if item.value is not None}
+
     def _take_event(self, event: Event) -> None:
         with self._changed:
-            if event.seq > self._newest_event:
-                self._newest_event = event.seq
-                self._version += 1
-                self._events.append((self._version, _clean(to_plain(event))))
-                self._changed.notify_all()
+            self._newest_event = max(self._newest_event, event.seq)
+            self._version += 1
+            self._events.append((self._version, _clean(to_plain(event))))
+            self._changed.notify_all()
 
 
 def _cluster(status: ClusterStatus) -> dict[str, Any]:

@@ -21,7 +21,6 @@ import secrets
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler
 from importlib import resources
 from typing import Any
@@ -151,10 +150,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._post)
 
     def _answer(self, find: Callable[[str, dict[str, str]], None]) -> None:
-        address = urlsplit(self.path)
-        query = {name: values[-1] for name, values in parse_qs(address.query).items()}
         try:
-            self._check_origin()
+            try:
+                address = urlsplit(self.path)
+            except ValueError:
+                raise _Refused(HTTPStatus.BAD_REQUEST, "that is no address") from None
+            query = {name: values[-1] for name, values in parse_qs(address.query).items()}
+            self._check_origin(address.path)
             find(address.path, query)
         except _Refused as refused:
             # What was sent and not read would be taken for the next request.
@@ -201,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # Who may ----------------------------------------------------------------------------------------------------------
 
-    def _check_origin(self) -> None:
+    def _check_origin(self, path: str) -> None:
         host = self.headers.get("Host", "")
         if host.rpartition(":")[0] not in LOOPBACK:
             raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that was asked for")
@@ -211,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "POST" and origin is None:
             raise _Refused(HTTPStatus.FORBIDDEN, "who wants something done says from which page")
         # A link in another page may lead here, but gets no more than the page itself.
-        is_page = self.command == "GET" and urlsplit(self.path).path == "/"
+        is_page = self.command == "GET" and path == "/"
         if not is_page and self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             raise _Refused(HTTPStatus.FORBIDDEN, "pages of another origin are not answered")
 
@@ -222,11 +224,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _is_known(self) -> bool:
-        try:
-            held = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return held is not None and hmac.compare_digest(held.value.encode(), self._dashboard.session.encode())
+        # Those of other ports come along, in whatever form; SimpleCookie finds none behind one that it cannot read.
+        pairs = (pair.strip().partition("=") for pair in self.headers.get("Cookie", "").split(";"))
+        held = [value for name, _, value in pairs if name == self._cookie]
+        return any(hmac.compare_digest(value.encode(), self._dashboard.session.encode()) for value in held)
 
     def _check_cookie(self) -> None:
         if not self._is_known:
@@ -246,11 +247,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BODY:
+        if not (length.isascii() and length.isdigit()) or int(length) > MOST_BODY:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MOST_BODY} bytes are taken")
         try:
             found = json.loads(self.rfile.read(int(length)))
-        except ValueError:
+            # Half of a pair of characters cannot be sent on.
+            json.dumps(found, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST, "a JSON object is wanted")
@@ -261,7 +264,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self) -> None:
         self._begin_events()
         version, feed = 0, self._dashboard.feed
-        while not feed.is_closed:
+        generation = feed.generation
+        # Of another cluster a page begins anew: its browser asks again by itself.
+        while not feed.is_closed and feed.generation == generation:
             news = feed.news(version, ALIVE_S)
             if news is None:
                 self._tell_alive()

@@ -7,7 +7,7 @@ import http.client
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any, cast
@@ -32,6 +32,8 @@ class FakeCluster:
     state: ClusterStatus
     version: int = 1
     is_down: bool = False
+    # What an agent tells late comes where it belongs by its time.
+    told: Sequence[Event] = (Event(2, 6.0, "task.running", "worker/0"), Event(1, 7.0, "task.ready", "worker/0"))
     done: list[tuple[str, Any]] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -48,8 +50,16 @@ class FakeCluster:
             return self.state, self.version
 
     def events(self, *, follow: bool) -> Iterator[Event]:
-        yield Event(1, 7.0, "task.running", "worker/0")
-        threading.Event().wait()
+        if not self.is_down:
+            yield from self.told
+        with self.changed:
+            self.changed.wait_for(lambda: self.is_down)
+        raise NoSuchCluster("it is gone", "")
+
+    def status(self) -> ClusterStatus:
+        if self.is_down:
+            raise NoSuchCluster("it is gone", "")
+        return self.state
 
     def log_batches(self, selector: str, tail: int, wait_s: float) -> Iterator[list[LogLine]]:
         if selector != "worker/0":
@@ -153,6 +163,25 @@ def test_what_is_no_request_of_the_page_is_refused(page: Page) -> None:
     assert page.cluster.done == []
 
 
+def test_cookies_of_other_ports_do_not_hide_the_page_s_own(page: Page) -> None:
+    own = page.login().partition(";")[0]
+    for others in ('state={"a":[1,2]}', "a b=1", "x", "x=\xff", f"dtfctl-{page.dashboard.port}=of another path"):
+        assert json.load(page.ask("/api/me", cookie=f"{others}; {own}")) == {"known": True}, others
+        assert json.load(page.ask("/api/me", cookie=f"{own}; {others}")) == {"known": True}, others
+        assert json.load(page.ask("/api/me", cookie=others)) == {"known": False}, others
+
+
+def test_what_nothing_can_read_is_refused_in_words(page: Page) -> None:
+    cookie = page.login()
+    for body in (b"[" * 60_000, b'{"verb": "restart", "what": "\\ud800"}', b"\xff"):
+        assert page.ask("/api/do", body, cookie=cookie).status == 400
+        assert page.ask("/login", body).status == 400
+    assert page.ask("/login", b"{}", Content_Length="\xb2").status == 413
+    assert page.ask("http://[/", cookie=cookie).status == 400
+    assert page.ask("/api/graph?job=j&stage=all", cookie=cookie).status == 409
+    assert page.cluster.done == []
+
+
 def test_what_is_asked_for_is_done(page: Page) -> None:
     cookie = page.login()
     for verb, what in (("cancel", "j"), ("restart", "worker/0"), ("drain", "localhost")):
@@ -171,11 +200,11 @@ def test_a_stream_tells_all_and_then_what_changes(page: Page) -> None:
             told.update({(kind, name): value for kind, name, value in news["set"]})
             events.extend(news["events"])
 
-    until(lambda: ("task", "worker/0") in told and events)
+    until(lambda: ("task", "worker/0") in told and len(events) == 2)
     assert told["cluster", ""]["healthy"] and told["task", "worker/0"]["state"] == "running"
     # JSON has no NaN.
     assert told["job", "<b>j</b>"]["progress"]["metrics"] == {"loss": None}
-    assert events[0]["kind"] == "task.running"
+    assert [event["kind"] for event in events] == ["task.running", "task.ready"]
     ended = replace(JOB, state="failed", reason="<img src=x onerror=alert(1)>")
     page.cluster.become(status(task("worker/1"), jobs=[ended]))
     until(lambda: told["task", "worker/0"] is None)
@@ -183,6 +212,29 @@ def test_a_stream_tells_all_and_then_what_changes(page: Page) -> None:
     page.cluster.is_down = True
     until(lambda: told["cluster", ""]["away"])
     assert told["cluster", ""]["away"] == "the cluster is down"
+
+
+def test_of_another_cluster_of_the_same_name_pages_begin_anew(page: Page) -> None:
+    cookie = page.login()
+    first = page.stream("/api/stream", cookie)
+    while not next(first)["events"]:
+        pass
+    with page.cluster.changed:
+        page.cluster.is_down = True
+        page.cluster.changed.notify_all()
+    while not any(kind == "cluster" and value["away"] for news in first for kind, _, value in news["set"]):
+        pass
+    with page.cluster.changed:
+        page.cluster.told = [Event(1, 9.0, "cluster.applied", "cluster")]
+        page.cluster.state = replace(page.cluster.state, created=page.cluster.state.created + 1)
+        page.cluster.version, page.cluster.is_down = 1, False
+    # Its end: what it has told is no news of the new one.
+    list(first)
+    events: list[Any] = []
+    second = page.stream("/api/stream", cookie)
+    while not events:
+        events += next(second)["events"]
+    assert [event["kind"] for event in events] == ["cluster.applied"]
 
 
 def test_output_comes_as_it_is(page: Page) -> None:
