@@ -18,7 +18,7 @@ from dtfctl.launcher.errors import ClusterFailed, LauncherError
 
 ASK_S = 30.0
 SUBMIT_S = 60.0
-KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_TIME_FORMAT")
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 """Variables that say which Slurm there is. The others are of a job, or options, and not ours."""
 OVER = frozenset(
     {
@@ -104,7 +104,7 @@ def run(words: Sequence[str], timeout_s: float = ASK_S, given: str = "") -> str:
             text=True,
             timeout=timeout_s,
             check=False,
-            env={**environment(), "LC_ALL": "C"},
+            env={**environment(), "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"},
         )
     except subprocess.TimeoutExpired:
         raise SlurmSilent(
@@ -180,7 +180,7 @@ def parse_job(line: str) -> Job | None:
 
 
 def _time(text: str) -> float | None:
-    """Read a time as Slurm writes it, which is this machine's own, or seconds since the epoch."""
+    """Read a time as Slurm writes it: seconds since the epoch, as `run` asks for, or this machine's own."""
     if text.isdecimal():
         return float(text)
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import silent
 from dtfctl.launcher.providers.slurm import commands
 from dtfctl.launcher.providers.slurm.allocation import asked_for
-from dtfctl.launcher.providers.slurm.commands import Node, environment, first_error, parse_job
+from dtfctl.launcher.providers.slurm.commands import Node, environment, first_error, parse_job, show_job
 from dtfctl.launcher.providers.slurm.step import srun_words, step_environment
 from dtfctl.launcher.spec.document import from_json, to_json
 from dtfctl.launcher.spec.load import parse_spec
@@ -151,3 +153,16 @@ def test_what_logs_in_to_hosts_is_refused(call: Callable[[ClusterSpec], object])
     with pytest.raises(UsageError, match="lends these") as caught:
         call(parse_spec(SPEC))
     assert "dtfctl down -c lab" in caught.value.hint
+
+
+def test_times_are_read_however_the_user_likes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "scontrol"
+    program.write_text(
+        "#!/bin/sh\n"
+        'echo "JobId=1 JobState=RUNNING TimeLimit=10 EndTime=$(date -d @1800000000 "+${SLURM_TIME_FORMAT:-none}")"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    job = show_job("1")
+    assert job is not None and job.ends == 1_800_000_000.0
