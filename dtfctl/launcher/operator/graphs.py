@@ -91,7 +91,7 @@ def _asked(source: Mapping[str, Any], view: GraphView) -> dict[str, Any]:
     }
     # In a group of its own: a terminal's Ctrl-C is for this process, which ends that one.
     process = subprocess.Popen(
-        [sys.executable, "-m", "dtfctl.show_graph"],
+        [sys.executable, "-P", "-m", "dtfctl.show_graph"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

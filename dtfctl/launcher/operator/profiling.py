@@ -75,7 +75,7 @@ def tls_of(paths: ClusterPaths) -> Sequence[str]:
 def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None]) -> dict[str, Any]:
     # In a group of its own: a terminal's Ctrl-C is for this process, which ends that one.
     process = subprocess.Popen(
-        [sys.executable, "-m", "dtfctl.profile_tasks"],
+        [sys.executable, "-P", "-m", "dtfctl.profile_tasks"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

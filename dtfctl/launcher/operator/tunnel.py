@@ -59,7 +59,14 @@ class Tunnel:
         self._address = found.address
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "dtfctl.plaintext_port", self._controller.reach(found.address), str(port)),
+                *(
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "dtfctl.plaintext_port",
+                    self._controller.reach(found.address),
+                    str(port),
+                ),
                 *(str(trusted_of_tasks(paths.certificates)), str(self._tls.cert), str(self._tls.key)),
                 server_name("task", paths.name, found.name),
             ],

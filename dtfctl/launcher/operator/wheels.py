@@ -213,7 +213,7 @@ def built(project: Path, cache: Path) -> Path:
 
 def pip(words: Sequence[str]) -> None:
     """Run this Python's pip. Raises CannotCollect: it is not there, or fails."""
-    command = [sys.executable, "-m", "pip", *words[:1], "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-P", "-m", "pip", *words[:1], "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--retries", "1", "--timeout", "10", *words[1:]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PIP_S, check=False)
