@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import os
+import signal
 import sys
 import threading
 import webbrowser
@@ -45,6 +46,10 @@ def dashboard(
         page = Dashboard(lambda: api.Cluster(name), port)
     except OSError as error:
         raise Conflict(f"the port {port} cannot be opened: {error.strerror}", "choose another with --port") from None
+    # Whatever ends it: the file by which a browser is opened goes, too.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
     page.start()
     try:
         if screen.is_data:
@@ -68,11 +73,11 @@ def _opened(url: str, cluster: str) -> Iterator[None]:
     """Open a browser by a file that only this user can read: what stands on a command line everybody can."""
     file = Path(ClusterPaths.of(cluster).folder) / f"dashboard-{os.getpid()}.html"
     address = html.escape(url, quote=True)
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        out.write(
-            f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">dtfctl</a>'
-        )
     try:
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+            out.write(
+                f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">dtfctl</a>'
+            )
         webbrowser.open(file.as_uri())
         yield
     finally:

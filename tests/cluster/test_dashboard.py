@@ -17,6 +17,7 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.conftest import spec_of, wait_until
 
 BROWSER = Path(__file__).with_name("browser_page.py")
@@ -125,3 +126,21 @@ def test_the_command_serves_its_page_to_who_has_the_token(cluster: Cluster, dash
         if line.startswith(b"data: "):
             told |= {(kind, name) for kind, name, _ in json.loads(line[6:])["set"]}
     assert ("task", "ps/0") in told
+
+
+def test_however_it_is_ended_the_file_with_the_token_goes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROWSER", "true")
+    folder = ClusterPaths.of(cluster.name).folder
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        words = [sys.executable, "-m", "dtfctl", "dashboard"]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            wait_until(lambda: any(folder.glob("dashboard-*.html")), "a file that opens the page")
+            found = folder.glob("dashboard-*.html")
+            assert [file.stat().st_mode & 0o777 for file in found] == [0o600]
+            process.send_signal(number)
+            assert process.wait(60) == 0
+            assert not list(folder.glob("dashboard-*.html"))
+        finally:
+            process.kill()
+            process.communicate()
