@@ -57,8 +57,12 @@ PROGRAMS = {
     "dtfctl.plaintext_port": "`dtfctl connect`",
     "keeper.py": "keeper",
 }
-NOT_NOW = {("command, controller", "`run/ssh-*.sock`"), ("a host that hands packages on", "TCP")}
-"""Rows of what is there at other times: a host behind a jump host, a first `up` of several hosts."""
+NOT_NOW = {
+    ("command, controller", "`run/ssh-*.sock`"),
+    ("a host that hands packages on", "TCP"),
+    ("`dtfctl dashboard`", "TCP"),
+}
+"""Rows of what is there at other times: a host behind a jump host, a first `up` of several hosts, a page to look at."""
 MOST_BESIDES = 300
 """Descriptors that strangers leave a process."""
 PLAIN = b"PRI * HTTP/2.0\r\n\r\n"
