@@ -20,7 +20,7 @@ def test_training_survives_the_death_of_a_worker_the_ps_and_the_controller(home:
     cluster = Cluster.up(spec_of()).cluster
     assert cluster is not None
     before = pids(cluster)
-    job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", "2500")))
+    job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", "4000")))
     faults = [
         (300, lambda: kill(pids(cluster)["worker/1"])),
         (800, lambda: kill(controller_pid(cluster))),

@@ -14,6 +14,8 @@ import pytest
 import dtfctl.runtime as tf
 from tests.unit.cli.harness import Dtfctl
 
+pytestmark = pytest.mark.slow
+
 safetensors: Any = pytest.importorskip("safetensors.numpy", reason="pip install safetensors")
 
 

@@ -24,6 +24,8 @@ from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.recording import Kind
 from tests.support.ports import free_ports
 
+pytestmark = pytest.mark.slow
+
 SERVE = Path(__file__).parents[2] / "support" / "serve.py"
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 

@@ -10,6 +10,8 @@ from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from tests.unit.services.graphs import FLOAT, GraphBuilder
 
+pytestmark = pytest.mark.slow
+
 CONFIG = config_pb2.ConfigProto(operation_timeout_in_ms=2_000)
 
 

@@ -26,6 +26,8 @@ from tests.support.waiting import in_thread
 from tests.unit.services.client_sessions import PS, WORKER, nothing_is_left, opened
 from tests.unit.services.graphs import GraphBuilder
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 120.0
 """Nothing here takes long; whoever waited for the kernel would wait for this."""
 SIZE = 50_000

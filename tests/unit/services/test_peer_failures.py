@@ -31,6 +31,8 @@ from tests.support.waiting import eventually, in_thread
 from tests.unit.services.client_sessions import ps_process
 from tests.unit.services.graphs import GraphBuilder, mul_graph, waiting_graph
 
+pytestmark = pytest.mark.slow
+
 ONE = np.float32(1.0).reshape(())
 PS = "/job:ps/task:0"
 

@@ -15,6 +15,8 @@ import dtfctl.runtime as tf
 from dtfctl.runtime.testing.devices import create_local_cluster
 from tests.unit.strategies.test_mirrored import OPTIMIZERS, X, mirrored, train_step, trained
 
+pytestmark = pytest.mark.slow
+
 Resolver = tf.distribute.cluster_resolver.SimpleClusterResolver
 
 

@@ -22,6 +22,8 @@ from tests.support.waiting import wait_until
 from tests.unit.strategies.elastic_program import alone, training
 from tests.unit.strategies.test_between_graphs import cluster
 
+pytestmark = pytest.mark.slow
+
 elastic = tf.distribute.experimental.run_elastic
 
 

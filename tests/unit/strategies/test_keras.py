@@ -14,6 +14,8 @@ import dtfctl.runtime as tf
 from tests.unit.strategies.test_between_graphs import cluster, in_all, multi_worker
 from tests.unit.strategies.test_mirrored import X, Y, mirrored
 
+pytestmark = pytest.mark.slow
+
 layers = tf.keras.layers
 
 

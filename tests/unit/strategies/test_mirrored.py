@@ -11,6 +11,8 @@ import pytest
 
 import dtfctl.runtime as tf
 
+pytestmark = pytest.mark.slow
+
 CPUS = tf.ConfigProto(device_count={"CPU": 4})
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(8, 6)).astype(np.float32)

@@ -27,6 +27,8 @@ from dtfctl.launcher.agent.start.kept_process import (
 )
 from dtfctl.launcher.messages.reports import LogPosition
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60.0
 Keep = Callable[..., "subprocess.Popen[bytes]"]
 

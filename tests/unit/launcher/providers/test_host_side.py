@@ -38,6 +38,8 @@ from dtfctl.launcher.providers import (
 from dtfctl.launcher.providers.bundle import Platform
 from dtfctl.launcher.providers.conversation import REPLY, bootstrap, source
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
