@@ -48,7 +48,7 @@ def main() -> int:
     except OSError as error:
         _say(error=f"{path}: {error.strerror}")
         return 1
-    _say(summary=summarize(records))
+    _say(summary=summarize(records, asked["links"]))
     return 0
 
 

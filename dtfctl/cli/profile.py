@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ENDINGS: Mapping[Format, str] = {"perfetto": ".perfetto-trace", "chrome": ".json", "xplane": ""}
 """Gives the ending of a file by its format; what TensorBoard reads is a folder."""
 LONGEST_S = 600.0
+_SHOWN = 0.01
 MOST_STEPS = 10_000
 
 
@@ -58,8 +59,9 @@ def profile(
 ) -> int:
     """Record what all tasks do in some steps, as a timeline, and say where the time goes.
 
-    Each step's part in each task, the tensors between tasks, what is waited for, the nodes of some of the steps and
-    Python's garbage collections, on one clock. Open the file at https://ui.perfetto.dev (nothing leaves your machine
+    Each step's part in each task, the tensors between tasks, what is waited for, the nodes of some of the steps, input,
+    queues, checkpoints, copies between host and device, Python's garbage collections, and the job's own processes, on
+    one clock. Open the file at https://ui.perfetto.dev (nothing leaves your machine
     there), that of --format chrome in chrome://tracing too. Steps of jobs with `framework: dtf` are recorded; while
     nothing is, it costs nothing. --format xplane makes a folder that TensorBoard's profile plugin reads
     (tensorboard --logdir FOLDER).
@@ -108,7 +110,21 @@ def _lines(found: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield (
             f"{pair['from']} to {pair['to']}: {plural(pair['tensors'], 'tensor')}, {size(pair['bytes'])}, "
             f"{_ms(pair['median_ms'])} on the way (longest {_ms(pair['longest_ms'])})"
+            + (f", by {pair['link']}" if pair["link"] else "")
         )
+    for task in tasks:
+        parts = [
+            f"{task['between']:.0%} of the time between steps, in the script" if task["is_client"] else "",
+            f"{task['input']:.0%} of a step for input" if task["input"] >= _SHOWN else "",
+            f"{_ms(task['copied_ms'])} a step between host and device" if task["copied_ms"] else "",
+            f"{task['checkpoint_ms'] / 1000:.2f}s for checkpoints" if task["checkpoint_ms"] else "",
+            f"{task['collecting']:.0%} in the garbage collector" if task["collecting"] >= _SHOWN else "",
+            f"{task['overtaken']:.0%} of updates after others, {task['behind']:.1f} on average"
+            if task["updates"]
+            else "",
+        ]
+        if task["steps"] and any(parts):
+            yield f"{task['task']}: " + ", ".join(part for part in parts if part)
     errors = [task["clock_error_ms"] for task in tasks if task["steps"]]
     if len(errors) > 1:
         yield f"clocks of tasks agree to {_ms(max(errors))}"

@@ -33,12 +33,14 @@ class ProfileState(_message.Message):
     def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., now_ns: _Optional[int] = ..., steps: _Optional[int] = ..., running: bool = ..., id: _Optional[str] = ...) -> None: ...
 
 class ProfileQuestion(_message.Message):
-    __slots__ = ("id", "start")
+    __slots__ = ("id", "start", "client")
     ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     start: int
-    def __init__(self, id: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
+    client: str
+    def __init__(self, id: _Optional[str] = ..., start: _Optional[int] = ..., client: _Optional[str] = ...) -> None: ...
 
 class ProfileEvents(_message.Message):
     __slots__ = ("text", "kind", "name", "about", "start_ns", "spent_ns", "thread", "step", "bytes", "flow")
@@ -65,15 +67,39 @@ class ProfileEvents(_message.Message):
     def __init__(self, text: _Optional[_Iterable[str]] = ..., kind: _Optional[_Iterable[int]] = ..., name: _Optional[_Iterable[int]] = ..., about: _Optional[_Iterable[int]] = ..., start_ns: _Optional[_Iterable[int]] = ..., spent_ns: _Optional[_Iterable[int]] = ..., thread: _Optional[_Iterable[int]] = ..., step: _Optional[_Iterable[int]] = ..., bytes: _Optional[_Iterable[int]] = ..., flow: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ProfilePart(_message.Message):
-    __slots__ = ("events", "lost", "traced", "steps", "last")
+    __slots__ = ("events", "lost", "traced", "steps", "last", "client", "updates", "overtaken", "between")
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
     TRACED_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
+    OVERTAKEN_FIELD_NUMBER: _ClassVar[int]
+    BETWEEN_FIELD_NUMBER: _ClassVar[int]
     events: ProfileEvents
     lost: int
     traced: int
     steps: int
     last: bool
-    def __init__(self, events: _Optional[_Union[ProfileEvents, _Mapping]] = ..., lost: _Optional[int] = ..., traced: _Optional[int] = ..., steps: _Optional[int] = ..., last: bool = ...) -> None: ...
+    client: _containers.RepeatedScalarFieldContainer[str]
+    updates: int
+    overtaken: int
+    between: int
+    def __init__(self, events: _Optional[_Union[ProfileEvents, _Mapping]] = ..., lost: _Optional[int] = ..., traced: _Optional[int] = ..., steps: _Optional[int] = ..., last: bool = ..., client: _Optional[_Iterable[str]] = ..., updates: _Optional[int] = ..., overtaken: _Optional[int] = ..., between: _Optional[int] = ...) -> None: ...
+
+class ClientRecord(_message.Message):
+    __slots__ = ("id", "name", "events", "lost", "runs", "last")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    events: ProfileEvents
+    lost: int
+    runs: int
+    last: bool
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., events: _Optional[_Union[ProfileEvents, _Mapping]] = ..., lost: _Optional[int] = ..., runs: _Optional[int] = ..., last: bool = ...) -> None: ...

@@ -67,11 +67,13 @@ def test_a_running_jobs_steps_are_written_as_a_timeline(cluster: Cluster, tmp_pa
     assert {task["task"] for task in said["tasks"] if task["steps"] >= 5 and not task["problem"]} == {
         "ps/0",
         "worker/0",
+        f"{job} worker/0",
     }
+    assert {finding["kind"] for finding in said["findings"]} >= {"sync", "input", "copies", "script", "wire"}
     assert {(pair["from"], pair["to"]) for pair in said["transfers"]} >= {("ps/0", "worker/0"), ("worker/0", "ps/0")}
     processes, points = read(file.read_bytes())
-    assert set(processes.values()) == {"ps/0", "worker/0"}
-    assert {"part", "send", "arrival", "node"} <= {point.category for point in points}
+    assert set(processes.values()) == {"ps/0", "worker/0", f"{job} worker/0"}
+    assert {"part", "send", "arrival", "node", "run"} <= {point.category for point in points}
 
     # The graph of that job, as the worker that leads its steps has it.
     shown = run("graph", job, "-o", "json")

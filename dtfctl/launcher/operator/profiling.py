@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from dtfctl.launcher.errors import Conflict, InternalError, NoSuchJob
 from dtfctl.launcher.identity.certificates import TlsFiles, server_name, trusted_of_tasks
-from dtfctl.launcher.model import ClusterStatus, TaskStatus
+from dtfctl.launcher.model import ClusterStatus, TaskLink, TaskStatus
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.paths import ClusterPaths
 
@@ -55,10 +56,16 @@ def profile(
             "seconds": seconds,
             "file": str(file),
             "format": format,
+            "links": {task.name: {link.peer: _described(link) for link in task.links} for task in tasks},
         }
         return _recorded(asked, told)
     finally:
         controller.close()
+
+
+def _described(link: TaskLink) -> str:
+    parts = [link.transport, "encrypted" if link.encrypted else "", link.codecs]
+    return ", ".join(part for part in parts if part)
 
 
 def target_of(paths: ClusterPaths, task: TaskStatus, address: str) -> dict[str, str]:
@@ -84,8 +91,9 @@ def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None
     try:
         assert process.stdin is not None and process.stdout is not None
         # It ends when its input does: with this process, however that ends.
-        process.stdin.write(json.dumps(asked) + "\n")
-        process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended; what it has said is read below
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
         for line in process.stdout:
             said = json.loads(line)
             if "error" in said:
@@ -104,4 +112,5 @@ def _recorded(asked: Mapping[str, Any], told: Callable[[Mapping[str, int]], None
             process.wait()
         assert process.stdin is not None and process.stdout is not None
         process.stdout.close()
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()

@@ -13,6 +13,8 @@ from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor
 from dtfctl.runtime.ops.ragged_ops.ragged_value import RaggedTensorValue
 
+_MOST_NAMES = 3
+
 
 class SparseTensorValue(NamedTuple):
     """Value of a SparseTensor: fetched as, or fed for, one.
@@ -209,3 +211,22 @@ class FetchPlan:
         except (ValueError, KeyError) as e:
             text = e.args[0] if e.args else e
             raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({text})") from None
+
+
+def described(fetches: Any) -> str:
+    """Write in short what is fetched, for a person who looks at a timeline.
+
+    >>> described({"loss": "loss:0", "step": ["a:0", "b:0", "c:0", "d:0"]})
+    'loss:0, a:0, b:0, ...'
+    """
+    names: list[str] = []
+    stack = [fetches]
+    while stack and len(names) <= _MOST_NAMES:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack.extend(reversed(list(item.values())))
+        elif isinstance(item, (list, tuple)):
+            stack.extend(reversed(item))
+        else:
+            names.append(item if isinstance(item, str) else str(getattr(item, "name", type(item).__name__)))
+    return ", ".join([*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])])

@@ -20,7 +20,7 @@ from dtfctl.runtime.client.default_session import default_session
 from dtfctl.runtime.client.device_settings import SETTINGS
 from dtfctl.runtime.client.direct_call import DirectCall, call_key
 from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
-from dtfctl.runtime.client.fetches import FetchPlan
+from dtfctl.runtime.client.fetches import FetchPlan, described
 from dtfctl.runtime.client.targets import open_backend, reset_target
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.device_spec import DeviceSpec
@@ -28,6 +28,7 @@ from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.precision import MIXED
+from dtfctl.runtime.steps import recording
 
 log = logging.getLogger(__name__)
 _NODE = re.compile(r"\{\{node ([^{}]*)\}\}")
@@ -124,6 +125,9 @@ class BaseSession:
             TypeError, ValueError: fetches or feeds are at fault.
             OpError: the step failed; its class tells how.
         """
+        recorder = recording.ACTIVE
+        if recorder is not None and not recorder.is_inside:
+            return recorder.run(described(fetches), lambda: self.run(fetches, feed_dict, options, run_metadata))
         graph_key = 0
         if options is not None and run_metadata is None:
             graph_key = graph_key_alone(options)
@@ -299,6 +303,9 @@ class BaseSession:
 
         def plain() -> Any:
             nonlocal call, asked_for
+            recorder = recording.ACTIVE
+            if recorder is not None and not recorder.is_inside:
+                return recorder.run(described(fetches), plain)
             if call is not None and self._sent_version == self._graph._version and not self._closed:
                 try:
                     return call.run(())

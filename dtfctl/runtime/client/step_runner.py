@@ -18,6 +18,7 @@ from typing import Any
 from dtfctl.net import reasons
 from dtfctl.net.pings import SILENT_S, SILENT_TICKS, TICK_S
 from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.client import records
 from dtfctl.runtime.client.backend import as_host
 from dtfctl.runtime.client.connection import Connection
 from dtfctl.runtime.executor.keys import DEAD
@@ -228,6 +229,8 @@ class StepRunner:
             OpError: the step failed.
             OSError: the connection to the master did; the runner must be closed.
         """
+        if records.OPEN is not None:
+            records.hand_over(self.master)
         call = self._next_call()
         messages = []
         if signature.number not in self.master.known:
@@ -281,6 +284,8 @@ class StepRunner:
             OSError: the connection to the master did; the runner must be closed.
         """
         plan.check(values)
+        if records.OPEN is not None:
+            records.hand_over(self.master)
         by_fd, by_task = self._by_fd, self._by_task
         # What has happened since the last step, so that a task that is gone gets no part of this one.
         for fd, _ in self._epoll.poll(0):
@@ -421,7 +426,10 @@ class StepRunner:
 
     def _received(self, connection: Connection, frame: Frame) -> None:
         kind = frame.kind
-        if kind is Kind.LOST:
+        if kind is Kind.RECORD:
+            if connection is self.master:
+                records.told(connection, frame.payload)
+        elif kind is Kind.LOST:
             lost = worker_pb2.LostTask.FromString(frame.payload)
             found = self._by_task.get(lost.task)
             if found is not None and found is not self.master and found.incarnation == lost.incarnation:

@@ -16,6 +16,7 @@ from dtfctl.runtime.compression.payoff import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.framework.spans import Span, clock, note
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.context import Rendezvous
 
@@ -39,7 +40,10 @@ def to_host(value: Any) -> Any:
     """Copy a GPU array to a numpy array; anything else is returned as it is."""
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "get"):
         return value
-    return value.get()
+    began = clock()
+    copied = value.get()
+    note(Span.COPY, "to the host", began, size=copied.nbytes)
+    return copied
 
 
 def _variants_to_host(value: Any) -> Any:
@@ -56,7 +60,10 @@ def _variants_to_host(value: Any) -> Any:
 def to_device(value: Any, xp: Any) -> Any:
     """Bring a value to the memory `xp` computes in; object arrays stay on the host."""
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
-        return xp.asarray(value)
+        began = clock()
+        copied = xp.asarray(value)
+        note(Span.COPY, "to the device", began, size=value.nbytes)
+        return copied
     return value
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.structural_ops import FUNCTIONAL
 from dtfctl.runtime.kernels.admission import admitting
+from dtfctl.runtime.kernels.noted import noted
 from dtfctl.runtime.kernels.pieces import in_step
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
 
@@ -74,7 +75,7 @@ def _make(build: KernelBuild) -> BoundKernel:
 
 def _in_step(spec: KernelSpec, build: KernelBuild) -> tuple[KernelSpec, Kernel]:
     """Make a kernel that ends with its step if it works in pieces."""
-    kernel = spec.factory(build)
+    kernel = noted(build, spec.factory(build), spec.step)
     if not spec.pieces:
         return spec, kernel
     return replace(spec, step=True), in_step(kernel, spec.step)

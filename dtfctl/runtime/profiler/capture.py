@@ -49,6 +49,9 @@ class TaskRecord:
         ahead_ns: by how much its clock is ahead of this process's.
         error_ns: how wrong that may be.
         steps: how many parts of steps have ended; traced: of how many the nodes were timed.
+        updates: how many steps have updated variables here; overtaken: before how many of them others had, since the
+            step began; between: how often others had, in all.
+        is_client: it is a process that calls `Session.run`, and these are its calls.
         lost: events there was no room for.
         problem: why there is nothing of it, or not all.
         events: by when they began, in ns of this process's wall clock.
@@ -59,6 +62,10 @@ class TaskRecord:
     error_ns: int = 0
     steps: int = 0
     traced: int = 0
+    updates: int = 0
+    overtaken: int = 0
+    between: int = 0
+    is_client: bool = False
     lost: int = 0
     problem: str = ""
     events: list[Event] = field(default_factory=list)
@@ -153,12 +160,32 @@ def capture(
             for task in tasks:
                 if task.is_running:
                     task.stop(question)
+        clients = []
         for task in tasks:
             if not task.record.problem:
-                _take(task, question.id)
+                names = _take(task, task.record, question.id)
+                own = [TaskRecord(name, is_client=True) for name in names]
+                for record in own:
+                    _take(task, record, question.id)
                 task.compare_clocks()
+                for record in own:
+                    # On the task's host.
+                    record.ahead_ns, record.error_ns = task.record.ahead_ns, task.record.error_ns
+                    _align(record)
                 _align(task.record)
-        return [task.record for task in tasks]
+                clients += own
+        return [*(task.record for task in tasks), *_joined(clients)]
+
+
+def _joined(clients: Sequence[TaskRecord]) -> Iterator[TaskRecord]:
+    """Yield each client once: one that has sessions with several tasks hands something over to each of them."""
+    by_name: dict[str, TaskRecord] = {}
+    for client in clients:
+        first = by_name.setdefault(client.name, client)
+        if first is not client:
+            first.events = sorted([*first.events, *client.events], key=lambda event: event.start)
+            first.steps, first.lost = max(first.steps, client.steps), max(first.lost, client.lost)
+    yield from by_name.values()
 
 
 def _looked(tasks: Sequence[_Task], question: profile_pb2.ProfileQuestion) -> Iterator[tuple[str, int]]:
@@ -170,25 +197,26 @@ def _looked(tasks: Sequence[_Task], question: profile_pb2.ProfileQuestion) -> It
                 yield task.record.name, int(state.steps)
 
 
-def _take(task: _Task, id: str) -> None:
-    record = task.record
-    start = 0
+def _take(task: _Task, record: TaskRecord, id: str) -> Sequence[str]:
+    """Fetch what a task, or one of its clients, has recorded; the names of its clients."""
+    start, client = 0, record.name if record.is_client else ""
     while True:
-        part = task.take(profile_pb2.ProfileQuestion(id=id, start=start))
+        part = task.take(profile_pb2.ProfileQuestion(id=id, start=start, client=client))
         if part is None:
-            return
+            return ()
         record.lost, record.traced, record.steps = int(part.lost), int(part.traced), int(part.steps)
+        record.updates, record.overtaken, record.between = int(part.updates), int(part.overtaken), int(part.between)
         try:
             record.events.extend(unpacked(part.events))
         except (ValueError, IndexError):
             record.problem = "what it has recorded makes no sense"
-            return
-        start += len(part.events.kind)
+            return ()
+        start += 1 if client else len(part.events.kind)
         if part.last:
-            return
+            return list(part.client)
         if not part.events.kind:
             record.problem = "what it has recorded has no end"
-            return
+            return ()
 
 
 def unpacked(columns: profile_pb2.ProfileEvents) -> Iterator[Event]:

@@ -1,42 +1,62 @@
-"""Sum up a timeline: what steps spend their time on, and what to do about it."""
+"""Sum up a timeline: what steps spend their time on, by task, and what travels between tasks."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.profiler.capture import TaskRecord
+from dtfctl.runtime.profiler.findings import Facts, find
 from dtfctl.runtime.profiler.tracks import short_task
-from dtfctl.runtime.steps.recording import Kind
+from dtfctl.runtime.steps.recording import Event, Kind
 
 MOST_OPS = 5
-# Shares of a step from which on there is something to say.
-WAITS_MUCH, COLLECTS_MUCH = 0.2, 0.05
-# So many times the fastest worker's step.
-LAGS_MUCH = 1.5
+GROUP = "its group"
+"""Whom a task waits for that computes something together with others."""
 _MS = 1e6
+
+Interval = tuple[int, int]
 
 
 @dataclass
 class TaskSummary:
-    """A task's steps; times are milliseconds, and sizes bytes, of an average step unless they say otherwise.
+    """A task's steps, or a client's calls of `Session.run`.
+
+    Times are milliseconds, and sizes bytes, of an average step unless they say otherwise. A share is of the time that
+    steps took from beginning to end, however many threads did something at the same time.
 
     Attributes:
-        waits: what part of a step's time passes until something comes from each task.
-        collecting: what part of the time Python's collector ran.
+        is_client: it is a process that calls `Session.run`.
+        waits: what share of a step passes until something comes from each task; clients wait for all of a step.
+        sync: what share passes until variables or gradients come, or a group has summed something up.
+        input: what share passes until there is input.
+        between: a client's: what share of all the time is between its steps.
+        collecting: what share of the time Python's collector ran.
+        copied_ms: copies between host and device. checkpoint_ms: of the whole recording, not of a step.
+        updates, overtaken, behind: how many steps updated variables here; what share of them after others had, since
+            they began; and how often others had, on average.
         ops: which ops took most, of the steps whose nodes were timed; receives are in `waits`.
         clock_error_ms: how wrong this task's times may be beside another's.
     """
 
     task: str
+    is_client: bool
     steps: int
     traced: int
     step_ms: float
     waits: dict[str, float]
+    sync: float
+    input: float
+    between: float
     collecting: float
+    copied_ms: float
+    checkpoint_ms: float
+    updates: int
+    overtaken: float
+    behind: float
     sent: float
     received: float
     ops: dict[str, float]
@@ -45,88 +65,149 @@ class TaskSummary:
     problem: str
 
 
-def summarize(records: Sequence[TaskRecord]) -> dict[str, Any]:
-    """Sum up what tasks have recorded: `tasks` (of each a `TaskSummary`), `transfers` between them, and `advice`."""
+def summarize(records: Sequence[TaskRecord], links: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, Any]:
+    """Sum up what tasks have recorded.
+
+    Args:
+        links: how each task sends to others, in words, by both their names.
+
+    Returns:
+        tasks: a `TaskSummary` of each. transfers: between them. findings: what was looked at, each with its value and
+        threshold (`findings.Finding`). advice: what is worth saying, a sentence each.
+    """
     tasks = [_task(record) for record in records]
+    transfers = [*_transfers(records, links or {})]
+    findings = find([_facts(task) for task in tasks], transfers)
     return {
         "tasks": [asdict(task) for task in tasks],
-        "transfers": [*_transfers(records)],
-        "advice": [*_advice(tasks)],
+        "transfers": transfers,
+        "findings": [asdict(finding) for finding in findings],
+        "advice": [finding.advice for finding in findings if finding.is_crossed],
     }
 
 
+def _facts(task: TaskSummary) -> Facts:
+    waits = {other: share for other, share in task.waits.items() if other != GROUP}
+    return Facts(
+        task.task,
+        task.is_client,
+        task.step_ms,
+        task.sync,
+        waits,
+        task.input,
+        task.between,
+        task.collecting,
+        task.copied_ms,
+        task.updates,
+        task.behind,
+        task.lost,
+    )
+
+
 def _task(record: TaskRecord) -> TaskSummary:
-    spent: dict[Kind, int] = defaultdict(int)
-    size: dict[Kind, int] = defaultdict(int)
-    waits: dict[str, int] = defaultdict(int)
-    ops: dict[str, int] = defaultdict(int)
+    own = Kind.RUN if record.is_client else Kind.PART
+    by_kind: dict[Kind, list[Event]] = defaultdict(list)
     for event in record.events:
-        spent[event.kind] += event.spent
-        size[event.kind] += event.bytes
-        if event.kind is Kind.WAIT:
-            waits[short_task(event.about) or "clients"] += event.spent
-        elif event.kind is Kind.NODE and event.about not in RECVS:
+        by_kind[event.kind].append(event)
+    spent = {kind: sum(event.spent for event in events) for kind, events in by_kind.items()}
+    size = {kind: sum(event.bytes for event in events) for kind, events in by_kind.items()}
+    steps = {event.step: (event.start, event.end) for event in by_kind[Kind.PART]}
+    running = spent.get(own, 0)
+    waits: dict[str, list[Event]] = defaultdict(list)
+    for event in by_kind[Kind.WAIT]:
+        source = short_task(event.about) or "clients"
+        waits[GROUP if source == record.name else source].append(event)
+    shares = {source: _within(steps, events) for source, events in waits.items()}
+    synced = [e for source, events in waits.items() if source == GROUP or source.startswith("ps/") for e in events]
+    ops: dict[str, int] = defaultdict(int)
+    for event in by_kind[Kind.NODE]:
+        if event.about not in RECVS:
             ops[event.about] += event.spent
-    steps, running = max(record.steps, 1), spent[Kind.PART]
-    most = sorted(ops, key=lambda op: -ops[op])[:MOST_OPS]
+    count = max(record.steps, 1)
     return TaskSummary(
         task=record.name,
+        is_client=record.is_client,
         steps=record.steps,
         traced=record.traced,
-        step_ms=spent[Kind.PART] / steps / _MS,
-        waits={task: _share(waits[task], running) for task in sorted(waits, key=lambda t: -waits[t])},
-        collecting=_share(spent[Kind.COLLECTION], running),
-        sent=size[Kind.SEND] / steps,
-        received=size[Kind.ARRIVAL] / steps,
-        ops={op: ops[op] / max(record.traced, 1) / _MS for op in most},
+        step_ms=running / count / _MS,
+        waits={source: shares[source] for source in sorted(shares, key=lambda s: -shares[s])},
+        sync=_within(steps, [*synced, *by_kind[Kind.COLLECTIVE]]),
+        input=_within(steps, [*by_kind[Kind.INPUT], *by_kind[Kind.QUEUE]]),
+        between=_between(by_kind[Kind.RUN]) if record.is_client else 0.0,
+        collecting=min(spent.get(Kind.COLLECTION, 0) / running, 1.0) if running else 0.0,
+        copied_ms=spent.get(Kind.COPY, 0) / count / _MS,
+        checkpoint_ms=_length((e.start, e.end) for e in by_kind[Kind.CHECKPOINT]) / _MS,
+        updates=record.updates,
+        overtaken=record.overtaken / max(record.updates, 1),
+        behind=record.between / max(record.updates, 1),
+        sent=size.get(Kind.SEND, 0) / count,
+        received=size.get(Kind.ARRIVAL, 0) / count,
+        ops={op: ops[op] / max(record.traced, 1) / _MS for op in sorted(ops, key=lambda op: -ops[op])[:MOST_OPS]},
         clock_error_ms=record.error_ns / _MS,
         lost=record.lost,
         problem=record.problem,
     )
 
 
-def _share(part: int, whole: int) -> float:
-    return min(part / whole, 1.0) if whole else 0.0
+def _within(steps: Mapping[int, Interval], events: Iterable[Event]) -> float:
+    """Give what share of the steps' time passes while there is one of these events of the same step at least."""
+    whole = sum(end - start for start, end in steps.values())
+    of_step: dict[int, list[Interval]] = defaultdict(list)
+    for event in events:
+        if event.step in steps:
+            start, end = steps[event.step]
+            of_step[event.step].append((max(event.start, start), min(event.end, end)))
+    return sum(map(_length, of_step.values())) / whole if whole else 0.0
 
 
-def _transfers(records: Sequence[TaskRecord]) -> Iterator[dict[str, Any]]:
+def _length(intervals: Iterable[Interval]) -> int:
+    """Measure what some intervals cover together.
+
+    >>> _length([(0, 10), (5, 12), (20, 21)])
+    13
+    """
+    covered, upto = 0, None
+    for start, end in sorted(intervals):
+        begin = start if upto is None else max(start, upto)
+        covered += max(end - begin, 0)
+        upto = end if upto is None else max(end, upto)
+    return covered
+
+
+def _between(runs: Sequence[Event]) -> float:
+    """Give what share of a client's time no thread of it is in a call."""
+    if len(runs) < 2:
+        return 0.0
+    whole = max(run.end for run in runs) - min(run.start for run in runs)
+    return 1 - _length((run.start, run.end) for run in runs) / whole if whole else 0.0
+
+
+def _transfers(records: Sequence[TaskRecord], links: Mapping[str, Mapping[str, str]]) -> Iterator[dict[str, Any]]:
     """Yield, for each pair of tasks, how many tensors went, their bytes, and how long they were on their way."""
-    arrivals = {e.flow: (record.name, e.start) for record in records for e in record.events if e.kind is Kind.ARRIVAL}
-    pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    arrivals = {e.flow: (record, e) for record in records for e in record.events if e.kind is Kind.ARRIVAL}
+    steps = {
+        record.name: {e.step: (e.start, e.end) for e in record.events if e.kind is Kind.PART} for record in records
+    }
+    waited = {(record.name, e.flow): e.spent for record in records for e in record.events if e.kind is Kind.WAIT}
+    pairs: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    waits: dict[tuple[str, str], int] = defaultdict(int)
     for record in records:
         for event in record.events:
             if event.kind is Kind.SEND and event.flow in arrivals:
-                task, arrived = arrivals[event.flow]
-                pairs[record.name, task].append((event.bytes, max(arrived - event.start, 0)))
+                receiver, arrival = arrivals[event.flow]
+                pair = record.name, receiver.name
+                pairs[pair].append(event._replace(spent=max(arrival.start - event.start, 0), step=arrival.step))
+                waits[pair] += waited.get((receiver.name, event.flow), 0)
     for (source, target), found in sorted(pairs.items()):
-        times = sorted(time for _, time in found)
+        times = sorted(event.spent for event in found)
         yield {
             "from": source,
             "to": target,
             "tensors": len(found),
-            "bytes": sum(size for size, _ in found),
+            "bytes": sum(event.bytes for event in found),
             "median_ms": times[len(times) // 2] / _MS,
             "longest_ms": times[-1] / _MS,
+            "waited_ms": waits[source, target] / _MS,
+            "wire_share": _within(steps[target], found),
+            "link": links.get(source, {}).get(target, ""),
         }
-
-
-def _advice(tasks: Sequence[TaskSummary]) -> Iterator[str]:
-    for task in tasks:
-        # A ps has little else to do than to wait for workers.
-        if not task.task.startswith("ps/"):
-            for other, share in task.waits.items():
-                if share >= WAITS_MUCH and other != task.task:
-                    yield (
-                        f"{task.task} waits {share:.0%} of the step for {other}: send less (runtime.compression), "
-                        "spread variables over more ps, or give steps more to compute (a larger batch)"
-                    )
-        if task.collecting >= COLLECTS_MUCH:
-            yield f"{task.task} spends {task.collecting:.0%} of the time in Python's garbage collector"
-        if task.lost:
-            yield f"{task.task} had no room for {task.lost} events: record fewer steps"
-    workers = [task for task in tasks if task.task.startswith("worker/") and task.step_ms]
-    if len(workers) > 1:
-        slow, fast = (choose(workers, key=lambda task: task.step_ms) for choose in (max, min))
-        times = slow.step_ms / fast.step_ms
-        if times > LAGS_MUCH:
-            yield f"{slow.task} takes {times:.1f} times as long for a step as {fast.task}, the fastest"

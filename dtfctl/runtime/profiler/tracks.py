@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.steps.recording import Event, Kind
 
+_WORDS = {Kind.COPY: "copy", Kind.RUN: "run"}
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -45,6 +47,8 @@ def label(event: Event) -> str:
             return f"wait for {event.name} from {short_task(event.about)}"
         case Kind.COLLECTION:
             return f"garbage collection, {event.name}"
+        case Kind.INPUT | Kind.QUEUE | Kind.CHECKPOINT | Kind.COLLECTIVE | Kind.COPY | Kind.RUN:
+            return f"{_WORDS.get(event.kind, event.kind.name.lower())} {event.name}"
         case _:
             return event.name
 

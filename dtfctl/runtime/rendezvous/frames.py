@@ -74,6 +74,8 @@ class Kind(IntEnum):
     DECODED = 16
     # What tasks say of groups that compute something together (runtime/collective).
     COLLECTIVE = 17
+    # A client is to record what it does (a ProfileStart; without an id: no more), and hands that over (a ClientRecord).
+    RECORD = 18
 
 
 class Flag(IntFlag):

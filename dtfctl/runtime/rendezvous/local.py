@@ -38,11 +38,23 @@ class LocalRendezvous:
 
     Attributes:
         leads: threads that wait here may serve the links meanwhile; see `Reactor.wait`.
-        waited_s, waits: how long `recv` has waited, and how often.
+        waited_s, waits: for how long some thread has waited in `recv`, and how often one has.
         holds_back: see RoutingRendezvous; nothing leaves this table.
     """
 
-    __slots__ = ("_error", "_lock", "_values", "_waiting", "_watching", "holds_back", "leads", "waited_s", "waits")
+    __slots__ = (
+        "_error",
+        "_lock",
+        "_values",
+        "_waiters",
+        "_waiting",
+        "_waits_since",
+        "_watching",
+        "holds_back",
+        "leads",
+        "waited_s",
+        "waits",
+    )
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,6 +67,8 @@ class LocalRendezvous:
         self.holds_back = False
         self.waited_s = 0.0
         self.waits = 0
+        self._waiters = 0
+        self._waits_since = 0.0
 
     def send(self, key: str, value: Any, dead: bool) -> None:
         """Leave a value, or hand it to the receive that waits for it; dropped once aborted."""
@@ -131,10 +145,17 @@ class LocalRendezvous:
             self._wait(arrival)
 
     def _wait(self, slot: Slot) -> None:
-        started = time.perf_counter()
+        # Threads that wait at the same time wait once: it is the step's time that passes.
+        with self._lock:
+            if not self._waiters:
+                self._waits_since = time.perf_counter()
+            self._waiters += 1
         REACTOR.wait(slot, self.leads)
-        self.waited_s += time.perf_counter() - started
-        self.waits += 1
+        with self._lock:
+            self._waiters -= 1
+            if not self._waiters:
+                self.waited_s += time.perf_counter() - self._waits_since
+            self.waits += 1
 
     def recv_async(self, key: str, done: Done) -> None:
         """Call `done` with the value once it is there, or with the error once the step is aborted."""

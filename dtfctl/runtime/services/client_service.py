@@ -12,6 +12,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,9 @@ class ClientService:
         self._door: Door[int] = Door(self._joined)
         self._lock = threading.Lock()
         self._clients: set[_Client] = set()
+        self._greeting: Message | None = None
+        self.recorded: Callable[[bytes], None] = lambda _: None
+        """Told what a client has recorded: a ClientRecord."""
 
     def handlers(self) -> dict[str, Handler]:
         ping = Unary(lambda _data, _call: b"")
@@ -110,6 +114,10 @@ class ClientService:
         with self._lock:
             self._clients.add(client)
         link.start()
+        greeting = self._greeting
+        if greeting is not None:
+            with contextlib.suppress(OpError):
+                link.send((greeting,))
 
     def gone(self, client: _Client) -> None:
         with self._lock:
@@ -118,12 +126,25 @@ class ClientService:
     def peer_lost(self, task: str, life: int, error: OpError) -> None:
         """Tell those who run steps themselves that a life of a task is gone."""
         lost = worker_pb2.LostTask(task=task, incarnation=life, code=error.error_code, message=error.message)
-        message = Message(Kind.LOST, 0, "", lost.SerializeToString())
+        self._tell_all(Message(Kind.LOST, 0, "", lost.SerializeToString()))
+
+    def record(self, start: bytes) -> int:
+        """Have clients record, also those that come later; without a name, that is over (a ProfileStart).
+
+        Returns:
+            How many connections were told.
+        """
+        message = Message(Kind.RECORD, 0, "", start)
+        self._greeting = message if start else None
+        return self._tell_all(message)
+
+    def _tell_all(self, message: Message) -> int:
         with self._lock:
             links = [client.link for client in self._clients if client.link is not None]
         for link in links:
             with contextlib.suppress(OpError):
                 link.send((message,))
+        return len(links)
 
     def close(self) -> None:
         """Close all connections; what runs for them is cancelled."""
@@ -218,6 +239,8 @@ class _Client:
             self.parts.define(frame)
         elif kind is Kind.CANCEL:
             self.parts.cancel(link, frame.step)
+        elif kind is Kind.RECORD:
+            self._service.recorded(frame.payload)
         elif kind is Kind.CLEANUP:
             self._fed.pop(frame.step, None)
             self.parts.forget(frame.step)

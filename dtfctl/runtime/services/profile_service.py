@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 from dtfctl.protocol import profile_pb2
 from dtfctl.runtime.framework.errors import (
@@ -20,6 +23,19 @@ NAME = "dtf.ProfileService"
 PART_EVENTS = 20_000
 """How many events travel at a time: some 2 MB."""
 MOST_ID = 64
+MOST_NAME = 300
+MOST_CLIENTS = 64
+CLIENTS_S = 1.0
+"""How long clients may take to hand over the rest: a script may be busy with something else."""
+
+
+class _Client:
+    """What a client has handed over: columns of events, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.parts: list[profile_pb2.ProfileEvents] = []
+        self.events = self.lost = self.runs = 0
+        self.is_whole = False
 
 
 class ProfileService:
@@ -28,9 +44,15 @@ class ProfileService:
     Args:
         task: this one's full name. life: its incarnation.
         needs_certificate: refuse who has no certificate of the cluster.
+        tell_clients: has clients record, too (a ProfileStart), or no more (nothing).
     """
 
-    def __init__(self, task: str, life: int, needs_certificate: bool) -> None:
+    def __init__(
+        self, task: str, life: int, needs_certificate: bool, tell_clients: Callable[[bytes], int] = lambda _: 0
+    ) -> None:
+        self._tell_clients = tell_clients
+        self._clients: dict[str, _Client] = {}
+        self._changed = threading.Condition()
         self._task = task
         self._life = life
         self._needs_certificate = needs_certificate
@@ -69,7 +91,9 @@ class ProfileService:
             )
         recorder = recording.Recorder(request.id, self._task, request.seconds, request.job)
         recording.start(recorder)
-        self._recorder, self._events = recorder, []
+        with self._changed:
+            self._recorder, self._events, self._clients = recorder, [], {}
+        self._tell_clients(request.SerializeToString())
         return self._state(recorder)
 
     def look(self, request: profile_pb2.ProfileQuestion) -> profile_pb2.ProfileState:
@@ -81,15 +105,53 @@ class ProfileService:
     def stop(self, request: profile_pb2.ProfileQuestion) -> profile_pb2.ProfileState:
         """Record nothing more."""
         recorder = self._of(request.id)
-        recorder.end()
+        self._end(recorder)
         return self._state(recorder)
 
-    def take(self, request: profile_pb2.ProfileQuestion) -> profile_pb2.ProfilePart:
-        """Give what was recorded from event `start` on, after it has ended; it is forgotten with its last part."""
-        recorder = self._of(request.id)
+    def _end(self, recorder: recording.Recorder) -> None:
         recorder.end()
+        self._tell_clients(b"")
+
+    def recorded(self, data: bytes) -> None:
+        """Take what a client hands over.
+
+        Raises:
+            InvalidArgumentError: it makes no sense.
+        """
+        try:
+            told = profile_pb2.ClientRecord.FromString(data)
+        except DecodeError as e:
+            raise InvalidArgumentError(f"What a client has recorded cannot be read: {e}") from None
+        with self._changed:
+            recorder = self._recorder
+            if recorder is None or recorder.id != told.id or not 0 < len(told.name) <= MOST_NAME:
+                return
+            if told.name not in self._clients and len(self._clients) >= MOST_CLIENTS:
+                return
+            client = self._clients.setdefault(told.name, _Client())
+            client.lost, client.runs = told.lost, told.runs
+            client.is_whole = client.is_whole or told.last
+            if client.events + len(told.events.kind) > recording.MOST_EVENTS:
+                client.lost += len(told.events.kind)
+            elif told.events.kind:
+                client.events += len(told.events.kind)
+                client.parts.append(told.events)
+            self._changed.notify_all()
+
+    def take(self, request: profile_pb2.ProfileQuestion) -> profile_pb2.ProfilePart:
+        """Give what was recorded, after it has ended; it is forgotten with the last part of the last of it.
+
+        What the task itself has recorded is given from event `start` on, and with it the clients that have, too; of
+        `client` its part number `start`.
+        """
+        recorder = self._of(request.id)
+        self._end(recorder)
+        if request.client:
+            return self._take_client(recorder, request.client, request.start)
         if not self._events:
             self._events = recorder.wanted()
+            with self._changed:
+                self._changed.wait_for(lambda: all(c.is_whole for c in self._clients.values()), CLIENTS_S)
         upto = request.start + PART_EVENTS
         part = profile_pb2.ProfilePart(
             events=packed(self._events[request.start : upto], recorder.epoch),
@@ -97,10 +159,30 @@ class ProfileService:
             traced=recorder.traced,
             steps=recorder.steps,
             last=upto >= len(self._events),
+            client=sorted(self._clients),
+            updates=recorder.updates,
+            overtaken=recorder.overtaken,
+            between=recorder.between,
         )
         if part.last:
-            self._recorder, self._events = None, []
+            self._events = []
+            if not part.client:
+                self._recorder = None
         return part
+
+    def _take_client(self, recorder: recording.Recorder, name: str, start: int) -> profile_pb2.ProfilePart:
+        with self._changed:
+            client = self._clients.get(name)
+            if client is None:
+                raise NotFoundError(f"{self._task} has nothing of {name!r}")
+            part = profile_pb2.ProfilePart(lost=client.lost, steps=client.runs, last=start + 1 >= len(client.parts))
+            if start < len(client.parts):
+                part.events.CopyFrom(client.parts[start])
+            if part.last:
+                del self._clients[name]
+                if not self._clients and self._recorder is recorder:
+                    self._recorder = None
+            return part
 
     def _of(self, id: str) -> recording.Recorder:
         recorder = self._recorder

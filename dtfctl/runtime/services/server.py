@@ -153,7 +153,8 @@ class TaskServer:
             config.tls is not None,
             self._client_service.invite,
         )
-        self._profile_service = ProfileService(config.task, life, config.tls is not None)
+        self._profile_service = ProfileService(config.task, life, config.tls is not None, self._client_service.record)
+        self._client_service.recorded = self._profile_service.recorded
         self._graph_service = GraphService(config.task, self.master, config.tls is not None)
         self._servers: list[CallServer] = []
         self._lock = threading.Lock()

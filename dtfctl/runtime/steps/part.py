@@ -16,7 +16,7 @@ from dtfctl.runtime.rendezvous.frames import Message
 from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.coordinator import first_error
 from dtfctl.runtime.steps.step import Step
-from dtfctl.runtime.steps.tally import STEPS
+from dtfctl.runtime.steps.tally import STEPS, UPDATES
 from dtfctl.runtime.steps.threads import submit
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Part:
         recorder = recording.ACTIVE
         if recorder is not None and trace is None:
             trace = recorder.trace_of(partition, step.step_id)
+        job = partition.session.job
+        seen = UPDATES.begin(job) if partition.updates else -1
         started = time.perf_counter()
         if self._table:
             fetched = self._run_by_table(step, values, trace)
@@ -92,6 +94,10 @@ class Part:
         except OpError as e:
             raise ended_with(e, step.token) from e.__cause__
         taken = time.perf_counter() - started
+        if seen >= 0:
+            between = UPDATES.end(job, seen)
+            if recorder is not None:
+                recorder.updated(partition, between)
         if recorder is not None:
             recorder.ended(partition, step.step_id, taken, trace)
         partition.ran(taken, table)

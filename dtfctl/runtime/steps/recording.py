@@ -16,13 +16,15 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dtfctl.runtime.executor.trace import StepTrace
+from dtfctl.runtime.framework import spans
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.spans import Span
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
@@ -37,6 +39,7 @@ MOST_S = 600.0
 # What part of the time of a part's runs the timing of its nodes may take, and the most runs from one to the next.
 _NODES_SHARE, _FARTHEST = 0.04, 1000
 
+T = TypeVar("T")
 clock = time.monotonic_ns
 
 
@@ -55,6 +58,26 @@ class Kind(enum.IntEnum):
     """A thread has waited for a tensor; `about` is where it comes from."""
     COLLECTION = 6
     """Python's collector has run; `name` is the generation."""
+    INPUT = 7
+    """A kernel got the next element of a dataset or reader."""
+    QUEUE = 8
+    """A kernel put something into a queue, or took it out, and may have waited for that."""
+    CHECKPOINT = 9
+    COLLECTIVE = 10
+    """A kernel in a function computed something together with other tasks; what is outside of functions is a WAIT."""
+    COPY = 11
+    """Between the memory of the host and a device's."""
+    RUN = 12
+    """A call of `Session.run`, in the process that calls it; `name` is what it fetches."""
+
+
+_OF_SPAN = {
+    Span.INPUT: Kind.INPUT,
+    Span.QUEUE: Kind.QUEUE,
+    Span.CHECKPOINT: Kind.CHECKPOINT,
+    Span.COLLECTIVE: Kind.COLLECTIVE,
+    Span.COPY: Kind.COPY,
+}
 
 
 class Event(NamedTuple):
@@ -138,6 +161,8 @@ class Recorder:
     Attributes:
         steps: of how many steps parts have ended here.
         traced: in how many of them nodes were timed.
+        runs: calls of `Session.run` that have ended.
+        updates, overtaken, between: see `UpdateTally`.
         lost: events there was no room for.
         epoch: ns to be added to an event's start for the wall clock's time.
     """
@@ -147,6 +172,8 @@ class Recorder:
         self.job = job
         self.steps = 0
         self.traced = 0
+        self.runs = 0
+        self.updates = self.overtaken = self.between = 0
         self.lost = 0
         self._events: list[tuple[Any, ...]] = []
         self._keys: dict[str, _Key] = {}
@@ -172,6 +199,11 @@ class Recorder:
         # A tuple takes a third of the time of an Event.
         self._events.append((kind, name, about, start, end - start, threading.get_ident(), step, bytes, flow))
         return True
+
+    @property
+    def noted(self) -> int:
+        """How many events there are, those of other jobs among them."""
+        return len(self._events)
 
     def key(self, key: str) -> _Key:
         """Find what is known of a rendezvous key; all steps have the same, except in loops."""
@@ -219,6 +251,35 @@ class Recorder:
         with self._lock:
             self.steps += 1
 
+    def updated(self, partition: Partition, between: int) -> None:
+        """Note that a part has updated variables, and how many others had since it began."""
+        with self._lock:
+            if not self.is_ended and self._is_wanted(partition):
+                self.updates += 1
+                self.overtaken += between > 0
+                self.between += between
+
+    def spent(self, kind: Span, name: str, began: int, ended: int, step: int, size: int) -> None:
+        """Note a span; `framework.spans` calls this."""
+        self.add(_OF_SPAN[kind], name, "", began, ended, step, size)
+
+    def run(self, name: str, call: Callable[[], T]) -> T:
+        """Note a call of `Session.run`, which is made here."""
+        began = clock()
+        _INSIDE.run = True
+        try:
+            return call()
+        finally:
+            _INSIDE.run = False
+            if not self.is_over() and self.add(Kind.RUN, name, "", began, clock()):
+                with self._lock:
+                    self.runs += 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in a call that `run` notes."""
+        return getattr(_INSIDE, "run", False)
+
     def _is_wanted(self, partition: Partition) -> bool:
         return not self.job or partition.session.job == self.job
 
@@ -235,12 +296,13 @@ class Recorder:
             self.is_ended = True
             if ACTIVE is self:
                 ACTIVE = None
+                spans.watch(None)
                 with contextlib.suppress(ValueError):
                     gc.callbacks.remove(self.collected)
 
-    def wanted(self) -> list[Event]:
-        """Give what was recorded, without what steps of other jobs did."""
-        found = map(Event._make, self._events)
+    def wanted(self, after: int = 0) -> list[Event]:
+        """Give what was recorded, without what steps of other jobs did; `after` so many events of all."""
+        found = map(Event._make, self._events[after:])
         return [event for event in found if not self.job or not event.step or event.step in self._of_job]
 
     def collected(self, phase: str, info: dict[str, int]) -> None:
@@ -254,6 +316,7 @@ class Recorder:
 ACTIVE: Recorder | None = None
 """What is recorded now."""
 _LOCK = threading.RLock()
+_INSIDE = threading.local()
 
 
 def start(recorder: Recorder) -> None:
@@ -267,6 +330,7 @@ def start(recorder: Recorder) -> None:
         if ACTIVE is not None and not ACTIVE.is_over():
             raise FailedPreconditionError("Another profile is being made of this task; wait for its end")
         ACTIVE = recorder
+        spans.watch(recorder.spent)
         gc.callbacks.append(recorder.collected)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dtfctl.figures import STEP_BOUNDS_S
 from dtfctl.runtime.rendezvous.frames import Frame, Message
 
+_MOST_JOBS = 10_000
+
 
 class StepTally:
     """Sorts how long steps took into the intervals of `STEP_BOUNDS_S`; from any thread.
@@ -29,6 +31,38 @@ class StepTally:
             self.counts[place] += 1
             self.seconds += taken_s
             self.waited += waited_s
+
+
+class UpdateTally:
+    """Counts updates of variables, and those that came in between since a step began: their values were not what the
+    step has read. From any thread.
+
+    Attributes:
+        updates: how many steps have updated variables here; overtaken: how many of them after others had meanwhile.
+        between: how many updates of others there were meanwhile, all of them together.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self.updates = self.overtaken = self.between = 0
+
+    def begin(self, job: str) -> int:
+        """Note that a step of a job begins which will update variables; what `end` is to be given."""
+        return self._counts.get(job, 0)
+
+    def end(self, job: str, began: int) -> int:
+        """Note that it has updated them; how many others have since it began."""
+        with self._lock:
+            if job not in self._counts and len(self._counts) >= _MOST_JOBS:
+                self._counts.clear()
+            count = self._counts.get(job, 0)
+            between = max(count - began, 0)
+            self._counts[job] = count + 1
+            self.updates += 1
+            self.overtaken += between > 0
+            self.between += between
+        return between
 
 
 class CarriedTally:
@@ -57,5 +91,7 @@ class CarriedTally:
 
 STEPS = StepTally()
 """Counts the parts of steps that this process has run."""
+UPDATES = UpdateTally()
+"""Counts updates of variables by the steps of this process."""
 CARRIED = CarriedTally()
 """Counts what the links of this process carry."""

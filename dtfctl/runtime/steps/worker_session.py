@@ -19,6 +19,7 @@ from dtfctl.runtime.steps.part import Part
 # A partition that computes for less than this (s) before it waits or ends runs where its start was read, without a hop
 # to another thread.
 LIGHT_S = 0.0005
+_APPLIES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 
 
 @dataclass(eq=False)
@@ -41,6 +42,11 @@ class Partition:
     collectives: CollectiveExchange
     busy_s: float | None = None
     is_light: bool = False
+
+    @cached_property
+    def updates(self) -> bool:
+        """Whether a run applies gradients to variables, rather than to accumulators."""
+        return any(node.op.startswith(_APPLIES) and "Accum" not in node.op for graph in self.graphs for node in graph)
 
     @cached_property
     def unfed(self) -> Part:

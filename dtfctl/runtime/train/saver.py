@@ -24,6 +24,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.spans import Span, span
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.train import checkpoint_management as checkpoints, transfer_states
@@ -237,7 +238,7 @@ class Saver:
         """
         if os.path.split(latest_filename or "checkpoint")[0]:
             raise ValueError("'latest_filename' must not contain path components")
-        with self._saving:
+        with self._saving, span(Span.CHECKPOINT, "save"):
             prefix = os.fspath(save_path)
             if global_step is not None:
                 step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
@@ -385,7 +386,8 @@ class Saver:
             raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
         definition = self._built
         try:
-            sess.run(definition.restore_op_name, {definition.filename_tensor_name: prefix})
+            with span(Span.CHECKPOINT, "restore"):
+                sess.run(definition.restore_op_name, {definition.filename_tensor_name: prefix})
         except NotFoundError as e:
             raise NotFoundError(
                 "Restoring from checkpoint failed. This is most likely due to a Variable name or other graph key that "

@@ -18,10 +18,12 @@ import pytest
 
 from dtfctl import runtime as tf
 from dtfctl.protocol import profile_pb2
+from dtfctl.runtime.framework import spans
 from dtfctl.runtime.profiler.capture import Target, TaskRecord, capture
 from dtfctl.runtime.services.profile_service import NAME
 from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.recording import Kind
+from dtfctl.runtime.steps.tally import UpdateTally
 from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -87,7 +89,14 @@ def flows(record: TaskRecord, kind: Kind) -> set[int]:
 
 
 def test_parts_nodes_and_tensors_are_recorded_on_one_clock(addresses: dict[str, list[str]], training: None) -> None:
-    ps, worker = capture(targets(addresses), None, steps=20, seconds=60)
+    ps, worker, client = capture(targets(addresses), None, steps=20, seconds=60)
+    # What this process itself has done is there, too, in its own terms and within the parts' time.
+    assert client.is_client and not client.problem
+    runs = [event for event in client.events if event.kind is Kind.RUN]
+    assert client.steps == len(runs) >= 15
+    assert {event.name for event in runs} == {"Assign"}
+    parts = [event for event in worker.events if event.kind is Kind.PART]
+    assert any(run.start < part.start and part.end < run.end for run in runs for part in parts)
     for record in (ps, worker):
         assert not record.problem and not record.lost
         assert record.steps >= 20
@@ -178,7 +187,7 @@ def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("ends", ["it is told to", "who began it is gone"])
 def test_tasks_are_told_to_stop_when_the_process_that_records_ends(addresses: dict[str, list[str]], ends: str) -> None:
     asked: dict[str, Any] = {"targets": [asdict(target) for target in targets(addresses)], "tls": []}
-    asked |= {"job": "", "steps": 9, "seconds": 60, "file": "", "format": "chrome"}
+    asked |= {"job": "", "steps": 9, "seconds": 60, "file": "", "format": "chrome", "links": {}}
     command = [sys.executable, "-m", "dtfctl.profile_tasks"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -213,3 +222,65 @@ def test_what_makes_no_sense_is_a_tasks_problem() -> None:
     finally:
         server.stop(None)
     assert "makes no sense" in record.problem
+
+
+def test_input_queues_and_checkpoints_are_told_apart_from_computing(tmp_path: Path) -> None:
+    recorder = recording.Recorder("id", "/job:localhost/replica:0/task:0", seconds=30)
+    with tf.Graph().as_default(), tf.Session() as session:
+        element = tf.data.Dataset.range(9).make_one_shot_iterator().get_next()
+        queue = tf.FIFOQueue(2, [tf.int32], [()])
+        put, got = queue.enqueue(3), queue.dequeue()
+        tf.Variable(1.0, name="v")
+        session.run(tf.global_variables_initializer())
+        recording.start(recorder)
+        try:
+            session.run(element)
+            session.run(put)
+            session.run(got)
+            tf.train.Saver().save(session, str(tmp_path / "model"))
+        finally:
+            recorder.end()
+    events = recorder.wanted()
+    found = {(event.kind, event.name) for event in events}
+    assert {(Kind.INPUT, "IteratorGetNext"), (Kind.CHECKPOINT, "save"), (Kind.CHECKPOINT, "save/SaveV2")} <= found
+    assert {event.name for event in events if event.kind is Kind.QUEUE} == {put.name, got.op.name}
+    (run, *_) = [event for event in events if event.kind is Kind.RUN]
+    (read,) = [event for event in events if event.kind is Kind.INPUT]
+    assert run.name == element.name and run.start <= read.start and read.end <= run.end
+    before = recorder.noted
+    spans.note(spans.Span.INPUT, "later", recording.clock())
+    assert recorder.noted == before
+
+
+def test_updates_of_others_since_a_step_began_are_counted() -> None:
+    tally = UpdateTally()
+    slow, fast, other = tally.begin("job"), tally.begin("job"), tally.begin("another")
+    assert [tally.end("job", fast), tally.end("job", tally.begin("job")), tally.end("job", slow)] == [0, 0, 2]
+    assert tally.end("another", other) == 0
+    assert (tally.updates, tally.overtaken, tally.between) == (4, 1, 2)
+
+
+def test_a_ps_counts_the_steps_that_update_its_variables(addresses: dict[str, list[str]]) -> None:
+    with tf.Graph().as_default():
+        with tf.device(PS):
+            weights = tf.Variable(np.ones(4, "f4"), name="trained")
+        with tf.device(WORKER):
+            loss = tf.reduce_sum(weights * weights)
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        with tf.Session(f"grpc://{addresses['worker'][0]}") as session:
+            session.run(tf.global_variables_initializer())
+            is_over = threading.Event()
+
+            def run() -> None:
+                while not is_over.is_set():
+                    session.run(step)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                ps, worker, _client = capture(targets(addresses), None, steps=10, seconds=60)
+            finally:
+                is_over.set()
+                thread.join()
+    # One after another: nobody comes in between.
+    assert ps.updates >= 10 and (ps.overtaken, ps.between, worker.updates) == (0, 0, 0)

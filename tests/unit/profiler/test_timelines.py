@@ -90,7 +90,8 @@ def test_chrome_gets_json_with_flows_from_send_to_arrival(found: list[TaskRecord
 def test_a_summary_is_json_of_shares_and_times(found: list[TaskRecord]) -> None:
     summary = json.loads(json.dumps(summarize(found)))
     for task in summary["tasks"]:
-        assert all(0 <= share <= 1 for share in (task["collecting"], *task["waits"].values()))
+        shares = ("collecting", "sync", "input", "between", "overtaken")
+        assert all(0 <= share <= 1 for share in (*(task[name] for name in shares), *task["waits"].values()))
         assert task["step_ms"] >= 0
 
 
@@ -109,6 +110,40 @@ def test_a_summary_names_whom_a_worker_waits_for_and_the_slow_one() -> None:
         "worker/1 waits 60% of the step for ps/0",
         "worker/1 takes 2.0 times as long for a step as worker/0, the fastest",
     ]
+
+
+def test_what_several_threads_wait_for_at_once_is_waited_for_once() -> None:
+    ps = "/job:ps/replica:0/task:0"
+    part = Event(Kind.PART, "step", "s", 0, 1000, 1, 1, 0, 0)
+    waits = [Event(Kind.WAIT, f"w{thread}", ps, 100, 300, thread, 1, 0, thread) for thread in range(3)]
+    # Of a step of which the end was not seen nothing is known.
+    waits.append(Event(Kind.WAIT, "w", ps, 0, 900, 9, 2, 0, 9))
+    (task,) = summarize([TaskRecord("worker/0", steps=1, events=[part, *waits])])["tasks"]
+    assert task["waits"] == {"ps/0": 0.3} and task["sync"] == 0.3
+
+
+def test_each_figure_has_a_threshold_and_what_is_too_much_an_advice() -> None:
+    part = Event(Kind.PART, "step", "s", 0, 20_000_000, 1, 1, 0, 0)
+    busy = [
+        Event(Kind.INPUT, "next", "", 0, 4_000_000, 1, 1, 0, 0),
+        Event(Kind.COPY, "to the device", "", 5_000_000, 6_000_000, 1, 0, 10, 0),
+        Event(Kind.WAIT, "sum", "/job:worker/replica:0/task:0", 12_000_000, 5_000_000, 1, 1, 0, 4),
+    ]
+    ps = TaskRecord("ps/0", steps=4, updates=4, overtaken=4, between=20, events=[part])
+    runs = [Event(Kind.RUN, "train", "", start, 1_000_000, 1) for start in (0, 3_000_000)]
+    client = TaskRecord("job-1 worker/0", is_client=True, steps=2, events=runs)
+    summary = summarize([ps, TaskRecord("worker/0", steps=1, events=[part, *busy]), client])
+    found = {finding["kind"]: finding for finding in summary["findings"] if finding["is_crossed"]}
+    assert {kind: (f["task"], round(f["value"], 3), f["threshold"]) for kind, f in found.items()} == {
+        "conflicts": ("ps/0", 5.0, 4.0),
+        "sync": ("worker/0", 0.25, 0.2),
+        "input": ("worker/0", 0.2, 0.1),
+        "copies": ("worker/0", 6.0, 5.0),
+        "script": ("job-1 worker/0", 0.5, 0.2),
+    }
+    assert summary["advice"] == [f["advice"] for f in summary["findings"] if f["is_crossed"]]
+    assert {f["kind"] for f in summary["findings"] if not f["is_crossed"]} == {"collector"}
+    assert "waits 25% of the step for its group" in found["sync"]["advice"]
 
 
 @given(records)

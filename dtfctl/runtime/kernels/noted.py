@@ -1,0 +1,69 @@
+"""Kernels whose time is told apart from that of computing: they wait for input, for others, or for a disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.spans import Span, clock, note
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild
+
+_OPS: dict[Span, tuple[str, ...]] = {
+    Span.INPUT: (
+        "IteratorGetNext",
+        "IteratorGetNextSync",
+        "IteratorGetNextAsOptional",
+        "MultiDeviceIteratorGetNextFromShard",
+        "ReaderRead",
+        "ReaderReadV2",
+        "ReaderReadUpTo",
+        "ReaderReadUpToV2",
+        "RecordInput",
+        "ReadFile",
+    ),
+    Span.QUEUE: (
+        "QueueEnqueue",
+        "QueueEnqueueV2",
+        "QueueEnqueueMany",
+        "QueueEnqueueManyV2",
+        "QueueDequeue",
+        "QueueDequeueV2",
+        "QueueDequeueMany",
+        "QueueDequeueManyV2",
+        "QueueDequeueUpTo",
+        "QueueDequeueUpToV2",
+        "BarrierTakeMany",
+        "Stage",
+        "Unstage",
+        "MapStage",
+        "MapUnstage",
+        "AccumulatorTakeGradient",
+        "ResourceAccumulatorTakeGradient",
+        "SparseAccumulatorTakeGradient",
+    ),
+    Span.CHECKPOINT: ("Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "MergeV2Checkpoints"),
+}
+_KINDS = {op: kind for kind, ops in _OPS.items() for op in ops}
+
+
+def noted(build: KernelBuild, kernel: Kernel, takes_step: bool) -> Kernel:
+    """Have a kernel noted as a span, if it is one of these."""
+    kind = _kind(build.node.op)
+    if kind is None:
+        return kernel
+    name = build.node.name
+
+    def run(*args: Any) -> Any:
+        began = clock()
+        try:
+            return kernel(*args)
+        finally:
+            note(kind, name, began, args[0].step_id if takes_step else 0)
+
+    return run
+
+
+def _kind(op: str) -> Span | None:
+    # Those that only start something take no time.
+    if op.startswith("Collective") and "Start" not in op and "Communicator" not in op and "Group" not in op:
+        return Span.COLLECTIVE
+    return _KINDS.get(op)
