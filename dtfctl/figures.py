@@ -23,6 +23,16 @@ class TaskFigures:
     """What all of them took together."""
     waited_s: float = 0.0
     """Counts of that what passed until something came from another task."""
+    input_s: float = 0.0
+    """What kernels took until a dataset or queue had something for them; those of several threads together."""
+    copied_s: float = 0.0
+    """What copies between the memory of the host and that of devices took."""
+    updates: int = 0
+    """How many steps have updated variables here."""
+    overtaken: int = 0
+    """How many of them after others had, since they began."""
+    behind: int = 0
+    """How often others had, in all."""
     sent: Mapping[str, int] = field(default_factory=dict)
     """Bytes of tensors and messages to other tasks, by transport, before encryption."""
     received: Mapping[str, int] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dtfctl.runtime.framework.spans import Span
 from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.profiler.findings import Facts, find
@@ -111,7 +112,9 @@ def _task(record: TaskRecord) -> TaskSummary:
         by_kind[event.kind].append(event)
     spent = {kind: sum(event.spent for event in events) for kind, events in by_kind.items()}
     size = {kind: sum(event.bytes for event in events) for kind, events in by_kind.items()}
-    steps = {event.step: (event.start, event.end) for event in by_kind[Kind.PART]}
+    # Steps that fill queues run beside those that empty them, which are what is trained with.
+    feeding = {event.step for event in by_kind[Kind.QUEUE] if event.about == Span.ENQUEUE}
+    steps = {event.step: (event.start, event.end) for event in by_kind[Kind.PART] if event.step not in feeding}
     running = spent.get(own, 0)
     waits: dict[str, list[Event]] = defaultdict(list)
     for event in by_kind[Kind.WAIT]:

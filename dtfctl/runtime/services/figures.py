@@ -8,9 +8,10 @@ from collections import Counter
 from itertools import islice
 
 from dtfctl.figures import LONGEST_NAME, MOST_QUEUES, TaskFigures
+from dtfctl.runtime.framework.spans import Span, spent_s
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.services.worker import Worker
-from dtfctl.runtime.steps.tally import CARRIED, STEPS
+from dtfctl.runtime.steps.tally import CARRIED, STEPS, UPDATES
 
 # What tells queues of different sessions apart stands before their node's name.
 _NUMBERED = re.compile(r"_\d+_")
@@ -32,6 +33,11 @@ def figures_of(worker: Worker) -> TaskFigures:
         step_counts=tuple(STEPS.counts) if any(STEPS.counts) else (),
         steps_s=STEPS.seconds,
         waited_s=STEPS.waited,
+        input_s=spent_s(Span.INPUT) + spent_s(Span.QUEUE),
+        copied_s=spent_s(Span.COPY),
+        updates=UPDATES.updates,
+        overtaken=UPDATES.overtaken,
+        behind=UPDATES.between,
         sent=dict(CARRIED.sent),
         received=dict(CARRIED.received),
         queues=dict(islice(sorted(queues.items()), MOST_QUEUES)),

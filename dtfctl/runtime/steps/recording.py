@@ -61,7 +61,7 @@ class Kind(enum.IntEnum):
     INPUT = 7
     """A kernel got the next element of a dataset or reader."""
     QUEUE = 8
-    """A kernel put something into a queue, or took it out, and may have waited for that."""
+    """A kernel put something into a queue (`about` is "enqueue"), or took it out, and may have waited for that."""
     CHECKPOINT = 9
     COLLECTIVE = 10
     """A kernel in a function computed something together with other tasks; what is outside of functions is a WAIT."""
@@ -73,7 +73,9 @@ class Kind(enum.IntEnum):
 
 _OF_SPAN = {
     Span.INPUT: Kind.INPUT,
+    Span.READ: Kind.INPUT,
     Span.QUEUE: Kind.QUEUE,
+    Span.ENQUEUE: Kind.QUEUE,
     Span.CHECKPOINT: Kind.CHECKPOINT,
     Span.COLLECTIVE: Kind.COLLECTIVE,
     Span.COPY: Kind.COPY,
@@ -261,7 +263,7 @@ class Recorder:
 
     def spent(self, kind: Span, name: str, began: int, ended: int, step: int, size: int) -> None:
         """Note a span; `framework.spans` calls this."""
-        self.add(_OF_SPAN[kind], name, "", began, ended, step, size)
+        self.add(_OF_SPAN[kind], name, kind if kind is Span.ENQUEUE else "", began, ended, step, size)
 
     def run(self, name: str, call: Callable[[], T]) -> T:
         """Note a call of `Session.run`, which is made here."""

@@ -140,6 +140,12 @@ def _runtimes(status: ClusterStatus) -> Iterable[Family]:
     waited = Family(
         "dtfctl_runtime_waited_seconds_total", "counter", "Of steps' time, until other tasks sent something."
     )
+    input = Family("dtfctl_runtime_input_seconds_total", "counter", "Of steps' time, until there was input.")
+    copied = Family("dtfctl_runtime_copied_seconds_total", "counter", "Copies between host and device.")
+    updates = Family("dtfctl_runtime_updates_total", "counter", "Steps that have updated variables here.")
+    behind = Family(
+        "dtfctl_runtime_updates_behind_total", "counter", "Updates of others since such steps began, all together."
+    )
     open_steps = Family("dtfctl_runtime_open_steps", "gauge", "Steps that have begun in a task and not ended.")
     sent = Family("dtfctl_runtime_sent_bytes_total", "counter", "Bytes of tensors and messages to other tasks.")
     received = Family("dtfctl_runtime_received_bytes_total", "counter", "Bytes of tensors and messages from others.")
@@ -155,6 +161,10 @@ def _runtimes(status: ClusterStatus) -> Iterable[Family]:
         figures = task.figures
         took.add_histogram(figures.step_counts, figures.steps_s, STEP_BOUNDS_S, name)
         waited.add(figures.waited_s, **name)
+        input.add(figures.input_s, **name)
+        copied.add(figures.copied_s, **name)
+        updates.add(figures.updates, **name)
+        behind.add(figures.behind, **name)
         open_steps.add(figures.open_steps, **name)
         spared.add(task.spared_bytes, **name)
         variables.add(figures.variables_bytes, **name)
@@ -167,7 +177,22 @@ def _runtimes(status: ClusterStatus) -> Iterable[Family]:
             queues.add(count, **name, queue=queue)
         for link in task.links:
             rate.add(link.bytes_s or None, **name, peer=link.peer, transport=link.transport)
-    yield from (took, waited, open_steps, sent, received, spared, rate, queues, variables, threads)
+    yield from (
+        took,
+        waited,
+        input,
+        copied,
+        updates,
+        behind,
+        open_steps,
+        sent,
+        received,
+        spared,
+        rate,
+        queues,
+        variables,
+        threads,
+    )
 
 
 def _jobs(status: ClusterStatus) -> Iterable[Family]:

@@ -81,3 +81,21 @@ def test_a_task_that_was_started_again_is_judged_anew() -> None:
     run.counted.clear()
     assert run.go(WINDOW_S / 2, worker_0=(0.9, 0.5)) == [("steps.waits-no-more", "worker/0")]
     assert run.go(LONG, worker_0=(0.9, 0.5)) == [("steps.waits", "worker/0")]
+
+
+def test_input_copies_and_conflicts_are_told_with_value_and_threshold() -> None:
+    times, now, news, texts = StepTimes(), 1000.0, [], []
+    for turn in range(int(LONG / LOOK_S)):
+        now += LOOK_S
+        steps = int(RATE * LOOK_S) * turn
+        worker = TaskFigures((steps,), steps_s=1.0 * turn, input_s=0.3 * turn, copied_s=0.006 * steps)
+        # A ps may wait for input as long as it likes, but not be overtaken.
+        ps = TaskFigures((steps,), steps_s=1.0 * turn, input_s=0.9 * turn, updates=10 * turn, behind=55 * turn)
+        news += [(item.kind, item.subject) for item in times.look({"worker/0": worker, "ps/0": ps}, [], now)]
+        texts = [text.partition(":")[0] for text in times.advice()]
+    assert sorted(news) == [("steps.conflicts", "ps/0"), ("steps.copies", "worker/0"), ("steps.input", "worker/0")]
+    assert sorted(texts) == [
+        "ps/0 gets updates that are 5.5 others behind (more than 4 is much), so gradients are of old values",
+        "worker/0 copies 6.0 ms in a step between host and device (more than 5 ms is much)",
+        "worker/0 waits 30% of its steps for input (more than 10% is much)",
+    ]
