@@ -10,13 +10,21 @@ controller that lives may have given the tasks away. The stream of reports knows
 machine ends the stream. While that is open, what is sent on it is answered (the machine is there, and hears
 what goes on here), or has to be sent again and again (it is cut off, whatever its machine says to other packets).
 
+Leases have numbers, terms. While a host is cut off, the kernel of the controller's machine keeps what was sent to it
+and sends it again when the cut is mended, long after the host's tasks were given away. So a lease that has ended is
+not renewed by what was sent before its end: the host answers with its next term, and only who names that one has
+spoken since.
+
 >>> lease = Lease()
->>> lease.renew(0.0, 15.0); lease.look(13.0), lease.look(13.9), lease.look(14.0)
+>>> lease.renew(0.0, 15.0, 0); lease.look(13.0), lease.look(13.9), lease.look(14.0)
+True
 ('held', 'ask', 'held')
 >>> lease.answer(14.9, reachable=False); lease.look(14.9), lease.look(15.0), lease.look(16.0)
 ('held', 'ended', 'held')
->>> lease.has_ended, lease.renew(20.0, 15.0), lease.has_ended
-(True, None, False)
+>>> lease.renew(20.0, 15.0, 0), lease.has_ended, lease.term
+(False, True, 1)
+>>> lease.renew(20.1, 15.0, 1), lease.has_ended
+(True, False)
 """
 
 from __future__ import annotations
@@ -64,17 +72,22 @@ class Lease:
         self._is_asking = False
         self._length_s = 0.0
         self.has_ended = False
+        self.term = 0
+        """How many leases have ended."""
 
     @property
     def length_s(self) -> float:
         return self._length_s
 
-    def renew(self, now: float, length_s: float) -> None:
-        """Renew the lease: the controller has spoken."""
+    def renew(self, now: float, length_s: float, term: int) -> bool:
+        """Renew the lease, where the controller has spoken since the last one ended; return whether it has."""
+        if length_s > 0 and term != self.term:
+            return False
         self._length_s = length_s
         self._until = now + length_s if length_s > 0 else None
         self._is_asking = False
         self.has_ended = False
+        return True
 
     def look(self, now: float) -> Outlook:
         """Say what is to be done: `ask` whether the controller's machine is there, or stop all (`ended`, told once)."""
@@ -82,6 +95,7 @@ class Lease:
             return "held"
         if now >= self._until:
             self.has_ended = True
+            self.term += 1
             return "ended"
         if now >= self._until - ASK_BEFORE_S and not self._is_asking:
             self._is_asking = True

@@ -97,7 +97,7 @@ class Agent:
         self._controller = ""
         self._watched: Callable[[], Echo] | None = None
         """The stream of reports that was begun last, while it is open."""
-        self._lease.renew(time.monotonic(), self._state.orders.lease_s)
+        self._lease.renew(time.monotonic(), self._state.orders.lease_s, self._lease.term)
 
     @property
     def folders(self) -> Folders:
@@ -144,21 +144,29 @@ class Agent:
         if orders.epoch == now.epoch and orders.revision < now.revision:
             return
         self._units.take(orders)
-        self._heard(controller)
+        self._controller, self._state.is_told = controller, True
+        if not (self._lease.has_ended and orders.lease_s):  # else they may have been sent long ago
+            self._heard(self._lease.term)
 
-    def renew(self, epoch: int, revision: int, controller: str) -> int:
+    def renew(self, epoch: int, revision: int, term: int, controller: str) -> int:
         """Renew the lease where the controller still means these orders; return the revision of them. Loop thread."""
         now = self._state.orders
         if (epoch, revision) == (now.epoch, now.revision):
-            self._heard(controller)
+            self._controller, self._state.is_told = controller, True
+            self._heard(term)
         return now.revision if epoch == now.epoch else 0
 
-    def _heard(self, controller: str) -> None:
-        self._controller, self._state.is_told = controller, True
-        if self._lease.has_ended:
-            self._state.happened("host.lease-renewed", f"host:{self.host}", "the controller is there again")
-        self._lease.renew(time.monotonic(), self._state.orders.lease_s)
-        self._state.is_cut_off = False
+    @property
+    def term(self) -> int:
+        """The number of the lease that a renewal has to name."""
+        return self._lease.term
+
+    def _heard(self, term: int) -> None:
+        had_ended = self._lease.has_ended
+        if self._lease.renew(time.monotonic(), self._state.orders.lease_s, term):
+            self._state.is_cut_off = False
+            if had_ended:
+                self._state.happened("host.lease-renewed", f"host:{self.host}", "the controller is there again")
 
     def _look_at_lease(self, now: float) -> None:
         outlook = self._lease.look(now)

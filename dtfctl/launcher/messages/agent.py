@@ -14,9 +14,10 @@ SharedStep: TypeAlias = Literal["leave", "find", "take"]
 
 @value
 class Applied:
-    """Done; `revision` is that of the orders that the host has."""
+    """Done; `revision` is that of the orders that the host has, `term` that of its lease."""
 
     revision: int = 0
+    term: int = 0
 
 
 @value
@@ -35,6 +36,8 @@ class RenewRequest:
     epoch: int
     revision: int = 0
     """The revision of the orders that the controller has delivered."""
+    term: int = 0
+    """What the host has said last of its lease (`agent/lease.py`)."""
 
 
 @value

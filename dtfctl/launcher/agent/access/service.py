@@ -93,11 +93,12 @@ class AgentService:
     def apply(self, request: HostOrders) -> Applied:
         controller = caller()
         self._agent.call(lambda: self._agent.apply(request, controller))
-        return Applied(request.revision)
+        return Applied(request.revision, self._agent.term)
 
     def renew(self, request: RenewRequest) -> Applied:
         controller = caller()
-        return Applied(self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller)))
+        epoch, revision, term = request.epoch, request.revision, request.term
+        return Applied(self._agent.call(lambda: self._agent.renew(epoch, revision, term, controller)), self._agent.term)
 
     def keep(self, request: KeepRequest) -> Applied:
         self._state_copy.take(request.epoch, request.revision, request.base, request.entries, request.removed)

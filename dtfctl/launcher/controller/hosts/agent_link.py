@@ -113,6 +113,8 @@ class AgentLink:
         self._copy: Copy | None = None
         self._kept: Copy | None = None
         self._keep_at = 0.0
+        self._term = 0
+        """The host's lease, as the host has said last."""
         self._closing = False
         self.renews = True
         """False: the host is taken for lost, and whatever runs there is to end with its lease."""
@@ -360,7 +362,7 @@ class AgentLink:
                 self._certify(channel, orders)
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
-                channel.call(agent_calls.APPLY, message, timeout_s=APPLY_S)
+                done = channel.call(agent_calls.APPLY, message, timeout_s=APPLY_S)
             except Exception as error:  # also a bug: a host that gets no orders any more would be silent about it
                 if isinstance(error, Superseded):
                     self.on_superseded(f"{self.host}: {error.message}")
@@ -373,6 +375,8 @@ class AgentLink:
             with self._condition:
                 if channel is self._channel:
                     self._sent = orders
+            if done.term != self._term:
+                self._renew(channel, orders)
 
     def _has_work(self) -> bool:
         if self._channel is None:
@@ -407,13 +411,19 @@ class AgentLink:
         """Renew the host's lease, as long as the host is not taken for lost.
 
         A call that is lost is made again. What the agent has been ordered it still has, unless it says otherwise: to a
-        busy host, or over a slow link, all orders must not go once more for every lost call.
+        busy host, or over a slow link, all orders must not go once more for every lost call. Where the agent answers
+        that the lease named has ended, the call is made again for the one that it names.
         """
         if not (orders.lease_s and self.renews):
             return
-        request = RenewRequest(epoch=self._epoch, revision=orders.revision)
         try:
-            held = channel.call(agent_calls.RENEW, request, timeout_s=RENEW_S * 2).revision
+            while True:
+                named = self._term
+                request = RenewRequest(epoch=self._epoch, revision=orders.revision, term=named)
+                answer = channel.call(agent_calls.RENEW, request, timeout_s=RENEW_S * 2)
+                held, self._term = answer.revision, answer.term
+                if answer.term == named:
+                    break
         except LauncherError as error:
             log.warning("the lease of %s is not renewed: %s", self.host, error)
             held = orders.revision

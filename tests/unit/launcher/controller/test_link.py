@@ -29,6 +29,9 @@ class Wire:
         self.lost = 0
         self.held = 0
         """What revision the agent says that it has."""
+        self.term = 0
+        self.named: list[int] = []
+        """The leases that were renewed."""
 
     def call(self, method: Any, request: Any, *, timeout_s: float) -> Applied:
         self.calls.append("renew" if method is agent_calls.RENEW else "orders")
@@ -36,9 +39,10 @@ class Wire:
             if self.lost:
                 self.lost -= 1
                 raise PeerUnavailable("no answer")
-            return Applied(revision=self.held)
+            self.named.append(request.term)
+            return Applied(self.held, self.term)
         self.held = request.revision
-        return Applied(revision=request.revision)
+        return Applied(request.revision, self.term)
 
     def close(self) -> None:
         self.calls.append("close")
@@ -86,6 +90,15 @@ def test_an_agent_that_has_other_orders_gets_them_again(wire: Wire) -> None:
     wire.held = 3
     wait_until(lambda: wire.calls.count("orders") == 2, "they are sent again")
     assert wire.held == 7
+
+
+def test_a_lease_that_has_ended_is_renewed_only_after_the_agent_has_said_so(wire: Wire) -> None:
+    wait_until(lambda: wire.named, "renewals")
+    wire.term = 1
+    wait_until(lambda: 1 in wire.named, "the new lease is renewed")
+    assert wire.named[: wire.named.index(1)] == [0] * wire.named.index(1)
+    wait_until(lambda: wire.named[-3:] == [1, 1, 1], "it stays renewed")
+    assert wire.calls.count("orders") == 1
 
 
 def test_an_agent_of_another_version_makes_its_host_fail_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

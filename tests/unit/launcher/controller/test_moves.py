@@ -155,7 +155,7 @@ class World:
     def deliver(self, host: str, agent: FakeAgent) -> None:
         if self.controller_up and not agent.is_cut and host not in self.lost():
             agent.orders = self.told[host]
-            agent.lease.renew(self.now, LEASE_S)
+            agent.lease.renew(self.now, LEASE_S, agent.lease.term)
 
     def work(self, host: str, agent: FakeAgent) -> None:
         agent.worked_on = agent.orders.revision
