@@ -29,20 +29,21 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     assert not thread.is_alive()
 
 
-def happened(agent: Agent) -> list[str]:
-    return [item.kind for item in agent.reports.wait(0, 0.0)[1].happenings]
+def leases(agent: Agent) -> list[str]:
+    news = agent.reports.wait(0, 0.0)[1].happenings
+    return [item.kind for item in news if item.subject == "host:a" and "lease" in item.kind]
 
 
 def test_a_word_from_before_the_end_of_a_lease_does_not_renew_it(agent: Agent) -> None:
     """As the kernel delivers it that kept it while the host was cut off: a renewal, and orders."""
     orders = HostOrders(epoch=1, revision=3, lease_s=0.2)
     agent.call(lambda: agent.apply(orders, OUT_OF_REACH))
-    eventually(lambda: happened(agent) == ["host.lease-ended"])
+    eventually(lambda: leases(agent) == ["host.lease-ended"])
 
     late = agent.term - 1
     assert agent.call(lambda: agent.renew(1, 3, late, OUT_OF_REACH)) == 3
     agent.call(lambda: agent.apply(orders, OUT_OF_REACH))
-    assert happened(agent) == ["host.lease-ended"]
+    assert leases(agent) == ["host.lease-ended"]
 
     assert agent.call(lambda: agent.renew(1, 3, agent.term, OUT_OF_REACH)) == 3
-    eventually(lambda: "host.lease-renewed" in happened(agent))
+    eventually(lambda: "host.lease-renewed" in leases(agent))
