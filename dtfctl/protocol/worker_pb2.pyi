@@ -36,14 +36,16 @@ class Peer(_message.Message):
     def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class OpenLinkRequest(_message.Message):
-    __slots__ = ("task", "incarnation", "to_incarnation")
+    __slots__ = ("task", "incarnation", "to_incarnation", "transport")
     TASK_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TO_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_FIELD_NUMBER: _ClassVar[int]
     task: str
     incarnation: int
     to_incarnation: int
-    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., to_incarnation: _Optional[int] = ...) -> None: ...
+    transport: str
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., to_incarnation: _Optional[int] = ..., transport: _Optional[str] = ...) -> None: ...
 
 class OpenLinkResponse(_message.Message):
     __slots__ = ("place", "unix_name", "port", "ticket", "secret", "encrypted", "incarnation")

@@ -44,6 +44,16 @@ class Gpu:
 
 
 @value
+class Rdma:
+    """What a host has for remote memory access, and what UCX makes of it: see `dtfctl.net.ucx.Found`."""
+
+    devices: tuple[str, ...] = ()
+    ucx: str = ""
+    ways: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@value
 class InspectRequest:
     """What `doctor` wants to know of a host."""
 
@@ -73,6 +83,7 @@ class Inspection:
     memory_bytes: int = 0
     system: str = ""
     gpus: tuple[Gpu, ...] = ()
+    rdma: Rdma = field(default_factory=Rdma)
 
 
 @value

@@ -14,9 +14,10 @@ from typing import Literal
 
 from dtfctl._version import VERSION
 from dtfctl.launcher.identity.certificates import expiry
-from dtfctl.launcher.messages.looks import Inspection
+from dtfctl.launcher.messages.looks import Inspection, Rdma
 from dtfctl.launcher.model import ClusterStatus
 from dtfctl.launcher.paths import ClusterPaths, home
+from dtfctl.net.ucx import INSTALL, finds_rdma_in
 
 Level = Literal["ok", "warning", "error"]
 LEAST_DISK = 2**30
@@ -34,7 +35,8 @@ class Finding:
     """One thing that was looked at."""
 
     check: str
-    """`version`, `clock`, `keys`, `certificates`, `ports`, `disk`, `limits`, `python`, `controller`, `agent`, `ssh`."""
+    """`version`, `clock`, `keys`, `certificates`, `ports`, `disk`, `limits`, `python`, `controller`, `agent`, `ssh`,
+    `rdma`."""
     subject: str
     """What the finding is about: `this machine`, `controller`, `host:NAME`."""
     level: Level
@@ -129,7 +131,21 @@ def _host(
     found.append(_limits(subject, said.open_files, said.processes))
     found.append(_loose(subject, said.loose_files))
     found.append(_certificate(subject, "agent", said.certificate_until, answer.asked_at, lifetime_s))
+    found.append(_rdma(subject, said.rdma))
     return found
+
+
+def _rdma(subject: str, rdma: Rdma) -> Finding:
+    what = f"UCX {rdma.ucx}" if rdma.ucx else "UCX"
+    devices = ", ".join(rdma.devices)
+    if not devices:
+        idle = f"; {what} is installed, and tensors go over TCP" if rdma.ucx else ""
+        return Finding("rdma", subject, "ok", f"no InfiniBand or RoCE{idle}")
+    if finds_rdma_in(rdma.ways):
+        return Finding("rdma", subject, "ok", f"{devices}: tensors go through {what} by {', '.join(rdma.ways)}")
+    if rdma.problem:
+        return Finding("rdma", subject, "warning", f"{devices}, and tensors go over TCP", rdma.problem)
+    return Finding("rdma", subject, "warning", f"{devices}, and tensors go over TCP: there is no UCX", INSTALL)
 
 
 def _python(subject: str, version: str) -> Finding:

@@ -44,10 +44,10 @@ class TransferCompression:
 class Runtime:
     """How tasks exchange tensors."""
 
-    transport: Literal["auto", "shm", "tcp", "grpc"] = option(
-        Choice(("auto", "shm", "tcp", "grpc")),
-        "`auto`: shared memory between tasks of a host, else sockets, else gRPC where no other port is open; or the "
-        "one to use.",
+    transport: Literal["auto", "shm", "ucx", "tcp", "grpc"] = option(
+        Choice(("auto", "shm", "ucx", "tcp", "grpc")),
+        "`auto`: shared memory between tasks of a host, else UCX where it is installed and finds InfiniBand or RoCE, "
+        "else sockets, else gRPC where no other port is open; or the one to use.",
         "tcp",
         default="auto",
     )

@@ -27,7 +27,7 @@ from dtfctl.runtime.rendezvous.transports.joined_link import link_over
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 
 log = logging.getLogger(__name__)
-Choice: TypeAlias = Literal["auto", "shm", "tcp", "grpc"]
+Choice: TypeAlias = Literal["auto", "shm", "ucx", "tcp", "grpc"]
 CHOICES: tuple[str, ...] = get_args(Choice)
 L = TypeVar("L", SocketLink, ClientLink)
 # Overrides what a task's configuration says, for trials.
@@ -62,7 +62,11 @@ class LinkMaker:
         if self._choice not in CHOICES:
             raise ValueError(f"There is no transport {self._choice!r}; there are {', '.join(CHOICES)}")
         self._tls = tls
-        self._door: Door[tuple[str, int]] | None = None
+        # Who comes, which life of it, and whether to go on through UCX.
+        self._door: Door[tuple[str, int, bool]] | None = None
+        self._encrypts = encrypt and tls is not None
+        if self._choice == "ucx":
+            self._check_ucx()
         if self._choice != "grpc":
             new_arena = common_arena if shares_memory(choice) else None
             self._door = Door(
@@ -70,7 +74,7 @@ class LinkMaker:
                 new_arena,
                 tls if encrypt else None,
                 task_of=lambda peer: peer[0],
-                binding_of=lambda peer: _lives(*peer, self._task, self._life),
+                binding_of=lambda peer: _lives(peer[0], peer[1], self._task, self._life, peer[2]),
             )
 
     def listen(self, host: str) -> None:
@@ -86,23 +90,51 @@ class LinkMaker:
         if self._door is not None and self._door.unix_name:
             self._door.close()
 
+    def _check_ucx(self) -> None:
+        """Make sure that the transport that was chosen can be used."""
+        from dtfctl.net.ucx import NoUcx, context
+
+        if not self._encrypts:
+            raise ValueError(
+                "The transport ucx needs encryption: leave `security.tls` and `runtime.encrypt` as they are"
+            )
+        try:
+            context()
+        except NoUcx as e:
+            raise ValueError(f"The transport ucx cannot be used: {e}") from None
+
+    def _offers_ucx(self) -> bool:
+        if self._choice != "auto":
+            return self._choice == "ucx"
+        if not self._encrypts:
+            return False
+        # Tasks that find no RDMA device have no use for the rest of it.
+        from dtfctl.net.ucx import finds_rdma
+
+        return finds_rdma()
+
     # Asked by a peer --------------------------------------------------------------------------------------------------
 
-    def offer(self, task: str, life: int) -> worker_pb2.OpenLinkResponse:
-        """Tell how that life of a task may connect to this one."""
-        if self._door is None:
+    def offer(self, task: str, life: int, transport: str = "") -> worker_pb2.OpenLinkResponse:
+        """Tell how that life of a task may connect to this one.
+
+        Args:
+            transport: "ucx" to go on through UCX.
+        """
+        is_ucx = transport == "ucx"
+        if self._door is None or (is_ucx and not self._offers_ucx()):
             return worker_pb2.OpenLinkResponse()
-        offer = self._door.offer((task, life))
+        offer = self._door.offer((task, life, is_ucx))
         return worker_pb2.OpenLinkResponse(
             place=offer.place,
-            unix_name=offer.unix_name if self._choice != "tcp" else "",
-            port=offer.port,
+            unix_name=offer.unix_name if self._choice not in ("tcp", "ucx") and not is_ucx else "",
+            port=offer.port if self._choice != "ucx" or is_ucx else 0,
             ticket=offer.ticket,
             secret=offer.secret,
             encrypted=offer.encrypted,
         )
 
-    def _joined(self, joined: Joined, peer: tuple[str, int]) -> None:
+    def _joined(self, joined: Joined, peer: tuple[str, int, bool]) -> None:
         try:
             self._started(joined, *peer)
         except (OSError, OpError) as e:
@@ -112,7 +144,7 @@ class LinkMaker:
 
     def connect(
         self,
-        ask: Callable[[], worker_pb2.OpenLinkResponse],
+        ask: Callable[[str], worker_pb2.OpenLinkResponse],
         task: str,
         life: int,
         address: str,
@@ -121,24 +153,24 @@ class LinkMaker:
         """Connect to a peer by a link, and start it.
 
         Args:
-            ask: gets the peer's offer for one attempt.
+            ask: gets the peer's offer for one attempt, of "ucx" or what else there is ("").
             channel: gRPC's way to it.
 
         Raises:
             OpError: the peer does not answer, or the transport this cluster is to use does not work.
         """
         failures: list[str] = []
-        for kind in ("shm", "tcp"):
-            if self._choice not in ("auto", kind):
+        for kind in ("shm", "ucx", "tcp"):
+            if self._choice not in ("auto", kind) or (kind == "ucx" and not self._offers_ucx()):
                 continue
-            answer = ask()
+            answer = ask("ucx" if kind == "ucx" else "")
             offer = Offer(answer.place, answer.unix_name, answer.port, answer.ticket, answer.secret, answer.encrypted)
             try:
-                if kind == "tcp":
-                    joined = self._connect_tcp(offer, address, task, life)
-                else:
+                if kind == "shm":
                     joined = self._connect_unix(offer)
-                return self._started(joined, task, life)
+                else:
+                    joined = self._connect_tcp(offer, address, task, life, kind == "ucx")
+                return self._started(joined, task, life, kind == "ucx")
             except (OSError, OpError) as e:
                 failures.append(f"{kind}: {e}")
         if self._choice in ("auto", "grpc"):
@@ -159,15 +191,15 @@ class LinkMaker:
             raise UnavailableError("the tasks are not on one host")
         return connect_unix(offer, common_arena)
 
-    def _connect_tcp(self, offer: Offer, address: str, task: str, life: int) -> Joined:
+    def _connect_tcp(self, offer: Offer, address: str, task: str, life: int, is_ucx: bool) -> Joined:
         if not offer.port:
             raise UnavailableError("the peer does not offer it")
-        binding = _lives(self._task, self._life, task, life)
+        binding = _lives(self._task, self._life, task, life, is_ucx)
         return connect_tcp(offer, address.rpartition(":")[0], self._tls, task, binding)
 
-    def _started(self, joined: Joined, task: str, life: int) -> SocketLink:
+    def _started(self, joined: Joined, task: str, life: int, is_ucx: bool = False) -> SocketLink:
         try:
-            link = link_over(joined, task, self._life, life, self._owner)
+            link = link_over(joined, task, self._life, life, self._owner, is_ucx)
         except (OSError, OpError):
             joined.drop()
             raise
@@ -183,6 +215,6 @@ class LinkMaker:
         return link
 
 
-def _lives(client: str, client_life: int, server: str, server_life: int) -> bytes:
-    """Write down which life of which task has connected to which."""
-    return f"{client} {client_life} > {server} {server_life}".encode()
+def _lives(client: str, client_life: int, server: str, server_life: int, is_ucx: bool) -> bytes:
+    """Write down which life of which task has connected to which, and whether to go on through UCX."""
+    return f"{client} {client_life} > {server} {server_life}{' ucx' if is_ucx else ''}".encode()

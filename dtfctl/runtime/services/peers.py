@@ -302,9 +302,11 @@ class Peers:
     def _make_link(self, peer: _Peer, life: int, coming: _Coming) -> None:
         """Make the link `coming` stands for."""
         assert self._maker is not None
-        request = worker_pb2.OpenLinkRequest(task=self.task, incarnation=self.life, to_incarnation=life)
 
-        def ask() -> worker_pb2.OpenLinkResponse:
+        def ask(transport: str) -> worker_pb2.OpenLinkResponse:
+            request = worker_pb2.OpenLinkRequest(
+                task=self.task, incarnation=self.life, to_incarnation=life, transport=transport
+            )
             answer: worker_pb2.OpenLinkResponse = self.request(
                 peer.task, "OpenLink", request, worker_pb2.OpenLinkResponse
             )

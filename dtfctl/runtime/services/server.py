@@ -82,7 +82,7 @@ class TaskServerConfig:
         device_count: virtual CPU devices of this task.
         default_session_config: what sessions' own ConfigProto is merged into.
         transport: what carries tensors to other tasks: "auto" for the best that works between two, or the one to use:
-            "shm", "tcp" or "grpc".
+            "shm", "ucx", "tcp" or "grpc".
         encrypt: with `tls`, encrypt tensors between hosts.
     """
 
@@ -305,7 +305,7 @@ class TaskServer:
         return {f"{spec.job}/{spec.task}" for spec in names}
 
     def transports(self) -> dict[str, str]:
-        """Tell what carries tensors to each task this one is linked to ("shm", "tcp" or "grpc")."""
+        """Tell what carries tensors to each task this one is linked to ("shm", "ucx", "tcp" or "grpc")."""
         return self._peers.transports()
 
     def links(self) -> dict[str, LinkFigures]:

@@ -149,7 +149,7 @@ class WorkerService:
 
     def open_link(self, request: worker_pb2.OpenLinkRequest) -> worker_pb2.OpenLinkResponse:
         self._peers.check_sender(request.task, request.incarnation, request.to_incarnation)
-        return self._links.offer(request.task, request.incarnation)
+        return self._links.offer(request.task, request.incarnation, request.transport)
 
     def open_client(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
         """Invite a client of the master that asks."""

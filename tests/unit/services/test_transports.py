@@ -39,6 +39,7 @@ from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
 from tests.support.examples import examples
+from tests.support.ucx import OVER_UCX, use_ucx
 from tests.unit.services.link_owner import BOUND_S, Owner
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
@@ -83,7 +84,10 @@ class Pair:
         self.b = made[0]
 
     def _over_sockets(self, kind: str, folder: Path) -> None:
-        tls = contexts(folder) if kind == "tls" else None
+        is_ucx = kind.startswith("ucx")
+        if is_ucx:
+            use_ucx(kind)
+        tls = contexts(folder) if is_ucx or kind == "tls" else None
         joined: list[Joined] = []
         came = threading.Event()
 
@@ -98,12 +102,14 @@ class Pair:
         offer = door.offer("a")
         mine = (
             connect_tcp(offer, "127.0.0.1", tls, "/job:a/task:0")
-            if kind in ("tcp", "tls")
+            if is_ucx or kind in ("tcp", "tls")
             else connect_unix(offer, new_arena)
         )
         assert came.wait(BOUND_S)
-        self.a = link_over(mine, B, LIVES[A], LIVES[B], self.at_a)
-        self.b = link_over(joined[0], A, LIVES[B], LIVES[A], self.at_b)
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(link_over, mine, B, LIVES[A], LIVES[B], self.at_a, is_ucx)
+            self.b = link_over(joined[0], A, LIVES[B], LIVES[A], self.at_b, is_ucx)
+            self.a = coming.result(BOUND_S)
         self.a.start()
         if self._reads:
             self.b.start()
@@ -119,14 +125,14 @@ def contexts(folder: Path, authority: str = "ca", role: Literal["task", "cli"] =
     return TaskTls(ensure_certificate(folder / authority, "c", role, name).identity(), "task.c.dtfctl")
 
 
-@pytest.fixture(scope="module", params=["grpc", "tcp", "tls", "shm", "common"])
+@pytest.fixture(scope="module", params=["grpc", "tcp", "tls", "shm", "common", *OVER_UCX])
 def shared_pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     made = Pair(request.param, tmp_path_factory.mktemp("tls"))
     yield made
     made.close()
 
 
-@pytest.fixture(params=["grpc", "tcp", "tls", "shm", "common"])
+@pytest.fixture(params=["grpc", "tcp", "tls", "shm", "common", *OVER_UCX])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     made = Pair(request.param, tmp_path)
     yield made
@@ -227,7 +233,7 @@ def test_sending_never_waits_and_arrays_are_kept_until_they_are_out(pair: Pair) 
     assert all((f.value == i).all() for i, f in enumerate(frames[1:]))
 
 
-@pytest.fixture(params=["grpc", "tcp", "tls"])
+@pytest.fixture(params=["grpc", "tcp", "tls", *OVER_UCX])
 def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     """A link of tasks that may be on two hosts."""
     made = Pair(request.param, tmp_path)

@@ -86,6 +86,7 @@ class AccessService:
         import shutil
 
         from dtfctl.launcher.agent.access.gpus import read_gpus
+        from dtfctl.launcher.agent.access.rdma import read_rdma
 
         folder = self._agent.folder
         disk, inodes = shutil.disk_usage(folder), os.statvfs(folder)
@@ -102,6 +103,7 @@ class AccessService:
             loose_files=tuple(loose_files([folder, self._certificates])),
             memory_bytes=memory_bytes()[0],
             gpus=tuple(read_gpus()),
+            rdma=read_rdma(),
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
         )
 

@@ -17,7 +17,7 @@ class Link(Protocol):
     Frames with the same key keep their order; short ones of others may overtake long ones.
 
     Attributes:
-        transport: "grpc", "tcp", "unix" or "shm".
+        transport: "grpc", "tcp", "ucx", "unix" or "shm".
         is_encrypted: whether what it carries is.
         meter: what measures what it sends; None where nothing does.
         peer_task, peer_life: who is at the other end.

@@ -11,7 +11,7 @@ import pytest
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.access.gpus import parse
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
-from dtfctl.launcher.messages.looks import Inspection
+from dtfctl.launcher.messages.looks import Inspection, Rdma
 from dtfctl.launcher.model import HostStatus
 from dtfctl.launcher.operator import doctor
 from dtfctl.launcher.operator.doctor import Answer, Finding, judge
@@ -65,11 +65,20 @@ def test_nothing_is_wrong() -> None:
         ({"certificate_until": NOW - 1}, ("certificates", "error")),
         ({"certificate_until": NOW + 86400}, ("certificates", "warning")),
         ({"loose_files": ("/k",)}, ("keys", "error")),
+        ({"rdma": Rdma(("mlx5_0 InfiniBand",))}, ("rdma", "warning")),
+        ({"rdma": Rdma(("mlx5_0 InfiniBand",), "1.21.0", ("tcp/eth0",), "built without")}, ("rdma", "warning")),
     ],
 )
 def test_each_fault_is_found_and_says_what_to_do(changes: dict[str, object], expected: tuple[str, str]) -> None:
     assert bad(Answer(said(**changes), NOW, 0.2)) == [expected]
     assert all(item.advice for item in findings(Answer(said(**changes), NOW, 0.2)) if item.level != "ok")
+
+
+def test_rdma_that_is_used_is_named() -> None:
+    rdma = Rdma(("mlx5_0 InfiniBand",), "1.21.0", ("rc_mlx5/mlx5_0:1",))
+    (found,) = [item for item in findings(Answer(said(rdma=rdma), NOW, 0.2)) if item.check == "rdma"]
+    assert found.level == "ok"
+    assert found.message == "mlx5_0 InfiniBand: tensors go through UCX 1.21.0 by rc_mlx5/mlx5_0:1"
 
 
 def test_a_short_lifetime_is_no_fault_where_renewing_works() -> None:
