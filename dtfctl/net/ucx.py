@@ -136,14 +136,17 @@ def look() -> Found:
     try:
         version = ".".join(map(str, binding().get_ucx_version()))
         ways = ways_of(context().info)
-        if devices and not finds_rdma_in(ways):
-            raise NoUcx(
-                f"UCX {version} is built without InfiniBand, as the one of the wheel is: install UCX 1.19 or newer "
-                "with its InfiniBand modules on this host, so that libucp.so is found"
-            )
-        return Found(devices, version, ways)
     except NoUcx as e:
-        return Found(devices, version, problem=str(e))
+        ways, problem = (), str(e)
+    else:
+        problem = ""
+    if version and devices and not finds_rdma_in(ways):
+        # Such a UCX says that there is no device.
+        problem = (
+            f"UCX {version} has no way over them. The wheel's is built without InfiniBand: install UCX "
+            f"{'.'.join(map(str, _OLDEST))} or newer with its InfiniBand modules, so that libucp.so is found"
+        )
+    return Found(devices, version, ways, problem)
 
 
 @cache

@@ -173,6 +173,16 @@ def test_without_rdma_the_transport_says_so(kind: str, tmp_path: Path, monkeypat
         pass
 
 
+@pytest.mark.parametrize("kind", OVER_UCX[:1])
+def test_a_library_without_infiniband_is_told_from_a_host_without(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_ucx(kind)
+    assert ucx.look().problem == ""
+    monkeypatch.setattr(ucx, "rdma_devices", lambda: ("mlx5_0 InfiniBand",))
+    found = ucx.look()
+    assert found.devices == ("mlx5_0 InfiniBand",)
+    assert "built without InfiniBand" in found.problem
+
+
 def test_devices_of_the_kernel(tmp_path: Path) -> None:
     for device, port, state, layer in (
         ("mlx5_0", "1", "4: ACTIVE", "InfiniBand"),
