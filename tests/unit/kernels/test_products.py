@@ -312,6 +312,42 @@ def test_products_know_together_that_threads_wait(monkeypatch: pytest.MonkeyPatc
     assert machine.used == [2, 1, 1, 1, 1, 1]
 
 
+def test_a_thread_that_wakes_late_for_a_small_product_does_not_cost_large_ones_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(monkeypatch, 24e-6, 20e-6)
+    small = machine.product
+    large = threads.threaded(machine.call, threads.by_one(machine.call, machine.set_threads, 2), 2, machine.crowd)
+
+    def a_step() -> int:
+        machine.took = {1: 24e-6, 2: 20e-6}
+        for _ in range(20):
+            small()
+        machine.took = {1: 9e-3, 2: 4.5e-3}
+        large()
+        return machine.used[-1]
+
+    for _ in range(10):
+        a_step()
+    for _ in range(20):
+        # As long as it takes to wake one that sleeps.
+        machine.took = {1: 24e-6, 2: 500e-6}
+        small()
+        # One of these may be looked at anew.
+        assert [a_step() for _ in range(5)].count(2) >= 4
+
+
+def test_waits_of_the_past_are_forgotten_where_nobody_uses_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 9e-3, 4.5e-3)
+    machine.run(10)
+    machine.took[2] = 1.0
+    machine.run(20)
+    assert machine.run(10) == [1] * 10
+    machine.took[2] = 4.5e-3
+    machine.now += 10
+    assert machine.run(10).count(2) >= 9
+
+
 def test_what_a_core_takes_is_learned_anew_when_all_became_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 300e-6, 160e-6)
     machine.run(6)

@@ -27,12 +27,14 @@ _WEIGHT, _WEIGHT_ANEW = 1 / 8, 1 / 2
 # A run that takes so many times what it should was kept waiting, and says nothing of what it costs otherwise.
 _WAITED = 3.0
 # What part of a wait counts for all calls: of runs that follow each other, and of one after some time.
-_STRAIN, _STRAIN_ANEW = 1 / 32, 1 / 4
+_WAIT, _WAIT_ANEW = 1 / 32, 1 / 4
 # Threads are to gain so much at least: they take the time of cores even where they gain nothing.
 _LEAST_GAIN = 0.95
 # What part of its time a call may lose by trying the way that was worse, and the most by which that is put off when
 # it turns out worse each time.
 _TRYING, _MOST_PUT_OFF = 0.02, 16
+# What was waited counts so long, as only who uses threads finds out that there is no waiting any more.
+_FORGET_S = 1.0
 # How often the host is asked, and for how long what it said counts.
 _LOOK_S, _MEMORY_S = 0.002, 0.02
 # For so long after a product its threads may still be looking for work.
@@ -87,13 +89,10 @@ class Crowd:
     Args:
         host: None where what runs on it says nothing of the cores that this process may have.
         cores: of the host.
-
-    Attributes:
-        strain: how many times as long as usual threads take together at the moment.
     """
 
     def __init__(self, host: Host | None = None, cores: int | None = None) -> None:
-        self.strain = 1.0
+        self._waits, self._waits_at = 0.0, 0.0
         self._host = host
         self._cores = cores or os.cpu_count() or 1
         # When threads had work last, and how many did.
@@ -106,14 +105,23 @@ class Crowd:
         own = self._threads if now - self._ended < _SPIN_S else 1
         return self._cores - self._host.wanting(own, now) >= count * _LEAST_ROOM
 
-    def took(self, taken: float, usual: float, count: int, now: float, weight: float = _STRAIN) -> None:
+    def waits(self, now: float) -> float:
+        """Tell by how many seconds a call takes longer by threads than when all of them find cores at once.
+
+        A thread that sleeps or has no core is late by as much for a small call as for a large one.
+        """
+        return self._waits * math.exp((self._waits_at - now) / _FORGET_S)
+
+    def took(self, taken: float, usual: float, count: int, now: float, weight: float = _WAIT) -> None:
         """Note how long `count` threads have taken, and how long they do when they find cores.
 
         Args:
             weight: what part of the difference to what was known counts.
         """
         self._ended, self._threads = now, count
-        self.strain += ((taken / usual if taken > usual * _WAITED else 1.0) - self.strain) * weight
+        waits = self.waits(now)
+        self._waits = waits + ((taken - usual if taken > usual * _WAITED else 0.0) - waits) * weight
+        self._waits_at = now
 
 
 def _crowd() -> Crowd:
@@ -187,7 +195,7 @@ def threaded(
         began = clock()
         way, weight = single, _WEIGHT
         if single.is_known and others.leaves_room(count, began):
-            together = many.cost * others.strain
+            together = many.cost + others.waits(began)
             way, other = (many, single) if together < single.cost * _LEAST_GAIN else (single, many)
             if not many.is_known:
                 way = many
@@ -198,7 +206,7 @@ def threaded(
         now = clock()
         taken = now - began
         if way is many and many.is_known:
-            others.took(taken, many.cost, count, now, _STRAIN if weight == _WEIGHT else _STRAIN_ANEW)
+            others.took(taken, many.cost, count, now, _WAIT if weight == _WEIGHT else _WAIT_ANEW)
         if weight == _WEIGHT:
             allowed += taken * _TRYING
         else:
