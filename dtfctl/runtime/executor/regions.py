@@ -119,7 +119,8 @@ def _compiled(region: Region, around: Surroundings, heavy: Collection[str], miss
         spec = around.spec(output)
         if spec is not None and any(user not in within for user in around.users(output)):
             outputs.append((output, spec))
-    if not outputs:
+    # What is empty has no loops.
+    if not outputs or any(0 in spec.shape for _, spec in outputs):
         return
     sketch = region.sketch([output for output, _ in outputs])
     try:

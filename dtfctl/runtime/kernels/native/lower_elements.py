@@ -20,7 +20,7 @@ def sub(b: Any, x: Any, y: Any) -> Any:
     return b.sub(x, y) if isinstance(x.type, ir.IntType) else b.fsub(x, y)
 
 
-def _mul(b: Any, x: Any, y: Any) -> Any:
+def mul(b: Any, x: Any, y: Any) -> Any:
     return b.mul(x, y) if isinstance(x.type, ir.IntType) else b.fmul(x, y)
 
 
@@ -48,14 +48,14 @@ def _larger(how: str) -> Callable[..., Any]:
 
 def _squared_difference(b: Any, x: Any, y: Any) -> Any:
     d = sub(b, x, y)
-    return _mul(b, d, d)
+    return mul(b, d, d)
 
 
 _BINARY: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
     "Add": (_add, NUMBERS),
     "AddV2": (_add, NUMBERS),
     "Sub": (sub, NUMBERS),
-    "Mul": (_mul, NUMBERS),
+    "Mul": (mul, NUMBERS),
     "RealDiv": (div, FLOATS),
     "Div": (div, FLOATS),
     "Maximum": (_larger(">="), NUMBERS),
@@ -138,11 +138,11 @@ def _intrinsic(name: str) -> Callable[..., Any]:
     return emit
 
 
-_sqrt = _intrinsic("llvm.sqrt")
+sqrt = _intrinsic("llvm.sqrt")
 
 
 def _rsqrt(b: Any, x: Any) -> Any:
-    return b.fdiv(ir.Constant(x.type, 1.0), _sqrt(b, x))
+    return b.fdiv(ir.Constant(x.type, 1.0), sqrt(b, x))
 
 
 def _relu(b: Any, x: Any) -> Any:
@@ -155,8 +155,8 @@ def _reciprocal(b: Any, x: Any) -> Any:
 
 _UNARY: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
     "Neg": (_neg, NUMBERS),
-    "Square": (lambda b, x: _mul(b, x, x), NUMBERS),
-    "Sqrt": (_sqrt, FLOATS),
+    "Square": (lambda b, x: mul(b, x, x), NUMBERS),
+    "Sqrt": (sqrt, FLOATS),
     "Rsqrt": (_rsqrt, FLOATS),
     "Abs": (_intrinsic("llvm.fabs"), FLOATS),
     "Relu": (_relu, FLOATS),
@@ -227,7 +227,7 @@ def _pow(op: Op) -> list[Value]:
     if exponent.size != 1 or exponent.item() not in (2.0, 3.0, 0.5) or op.specs[0].shape != op.shape:
         raise Unsupported
     if exponent.item() == 0.5:
-        return [op.map(_sqrt, op.inputs[0])]
+        return [op.map(sqrt, op.inputs[0])]
     cubed = exponent.item() == 3.0
     return [op.map(lambda b, x: b.fmul(b.fmul(x, x), x) if cubed else b.fmul(x, x), op.inputs[0])]
 

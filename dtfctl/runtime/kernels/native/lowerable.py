@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import dtfctl.runtime.kernels.native.lower_chosen
 import dtfctl.runtime.kernels.native.lower_elements
+import dtfctl.runtime.kernels.native.lower_norms
 import dtfctl.runtime.kernels.native.lower_rows
 import dtfctl.runtime.kernels.native.lower_updates  # noqa: F401  They enter what they lower.
 from dtfctl.runtime.kernels.native import code
-from dtfctl.runtime.kernels.native.lowering import LOWERINGS, Op, constant
-from dtfctl.runtime.kernels.native.nests import Loops, Unsupported, Value, View
+from dtfctl.runtime.kernels.native.lowering import EMPTY, LOWERINGS, Op, constant
+from dtfctl.runtime.kernels.native.nests import Loops, Number, Unsupported, Value, View
 from dtfctl.runtime.kernels.native.sketch import NUMBER, VALUE, Step
 
 
@@ -26,7 +27,9 @@ class Lowerable:
     def add(self, step: Step) -> bool:
         """Add a step; False, and nothing is changed, where it has no loops."""
         lowering = LOWERINGS.get(step.op)
-        if lowering is None or not step.outputs or any(0 in s.shape for s in step.outputs):
+        if lowering is None or not step.outputs:
+            return False
+        if step.op not in EMPTY and any(0 in s.shape for s in step.outputs):
             return False
         before = len(self.loops.buffers), len(self.loops.assignments), dict(self._operands)
         try:
@@ -48,6 +51,8 @@ class Lowerable:
             return constant(step.fixed[n])
         spec = step.specs[n]
         if 0 in spec.shape:
+            if step.op in EMPTY:
+                return Number(None, spec.shape)
             raise Unsupported
         if at not in self._operands:
             self._operands[at] = self.loops.operand(spec)

@@ -89,15 +89,23 @@ Lowering = Callable[[Op], list[Value]]
 LOWERINGS: dict[str, Lowering] = {}
 # What numpy needs several passes or slow ones for, so that a loop for it alone pays.
 HEAVY: set[str] = set()
+# Ops whose lowerings look at no input and give no output that is empty; what they get in place of one has no elements.
+EMPTY: set[str] = set()
 
 
-def lowers(*ops: str, heavy: bool = False) -> Callable[[Lowering], Lowering]:
-    """Decorator: the function says what ops are as loops."""
+def lowers(*ops: str, heavy: bool = False, empty: bool = False) -> Callable[[Lowering], Lowering]:
+    """Decorator: the function says what ops are as loops.
+
+    Args:
+        heavy, empty: whether they are in `HEAVY` and `EMPTY`.
+    """
 
     def add(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(ops, lowering))
         if heavy:
             HEAVY.update(ops)
+        if empty:
+            EMPTY.update(ops)
         return lowering
 
     return add

@@ -19,6 +19,8 @@ from dtfctl.errors import Signal
 from dtfctl.runtime.kernels.into.registry import Spec
 
 KINDS = {np.dtype(t): t for t in ("f4", "f8", "i4", "i8", "b1")}
+# Columns of more are reduced in blocks.
+_MOST_ROWS_AT_ONCE = 512
 # Sources and targets of a loop; with more there are not enough registers for their addresses.
 _MOST_STREAMS = 24
 
@@ -223,7 +225,21 @@ class Loops:
     def reduce(
         self, how: str, emit: Emit, sources: Sequence[Value], shape: tuple[int, ...], axes: Sequence[int]
     ) -> View:
-        """Reduce a value of this shape along axes, which stay with a size of 1."""
+        """Reduce a value of this shape along axes, which stay with a size of 1.
+
+        Columns are reduced in blocks of rows first: blocks may be shared out, and long sums round less.
+        """
+        blocks = _blocks(shape, axes)
+        if blocks:
+            rows = (blocks, shape[0] // blocks, *shape[1:])
+            given = [_split(s.broadcast(shape), blocks) if isinstance(s, View) else s for s in sources]
+            part = self._reduce(how, emit, given, rows, [1, *(n + 1 for n in axes[1:])])
+            return self._reduce(how, _same, [_joined(part)], (blocks, *_joined(part).shape[1:]), [0])
+        return self._reduce(how, emit, sources, shape, axes)
+
+    def _reduce(
+        self, how: str, emit: Emit, sources: Sequence[Value], shape: tuple[int, ...], axes: Sequence[int]
+    ) -> View:
         kept = tuple(1 if n in axes else size for n, size in enumerate(shape))
         kinds = {self.kind(s) for s in sources if isinstance(s, View)}
         if len(kinds) != 1 or 0 in shape:
@@ -315,6 +331,29 @@ class Loops:
 
 def _same(b: Any, x: Any) -> Any:
     return x
+
+
+def _blocks(shape: tuple[int, ...], axes: Sequence[int]) -> int:
+    """Tell in how many blocks of rows the first dimensions are reduced; 0: at once."""
+    if list(axes) != list(range(len(axes))) or len(axes) == len(shape):
+        return 0
+    rows = prod(shape[: len(axes)])
+    if rows < _MOST_ROWS_AT_ONCE or prod(shape[len(axes) :]) == 1:
+        return 0
+    fitting = (n for n in range(int(rows**0.5), 1, -1) if shape[0] % n == 0)
+    return next(fitting, 0)
+
+
+def _split(view: View, blocks: int) -> View:
+    """Cut the first dimension in two."""
+    shape, strides = (blocks, view.shape[0] // blocks, *view.shape[1:]), view.strides
+    chosen = tuple(replace(c, index=_split(c.index, blocks)) for c in view.chosen)
+    return View(view.buffer, shape, (strides[0] * shape[1], *strides), view.offset, chosen)
+
+
+def _joined(view: View) -> View:
+    """Leave out the second dimension, which has one element."""
+    return replace(view, shape=(view.shape[0], *view.shape[2:]), strides=(view.strides[0], *view.strides[2:]))
 
 
 def collapsed(group: Group) -> tuple[list[int], list[bool], dict[View, list[int]]]:

@@ -25,6 +25,9 @@ ATTRIBUTES: Mapping[str, Any] = {
     "batch_dims": 0,
     "adjoint_a": False,
     "adjoint_b": False,
+    "epsilon": 1e-4,
+    "exponential_avg_factor": 1.0,
+    "is_training": True,
 }
 # Larger values that are the same in every step are no part of a region's code.
 MOST_FIXED = 64

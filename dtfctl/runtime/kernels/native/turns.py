@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -43,7 +42,7 @@ class Flat:
     def is_in_order(self) -> bool:
         """True when one thread has to run it from its beginning to its end."""
         scatters = any(a.target.chosen for a in self.group.assignments)
-        return self.adds_up or self.reduced[0] or scatters or self.group.is_routine or self.group.rows is not None
+        return self.reduced[0] or scatters or self.group.is_routine or self.group.rows is not None
 
 
 @contextmanager
@@ -88,21 +87,30 @@ class Body:
                 a.emit(b, *(self.at[v.buffer] for v in (*a.reads(), *a.targets)))
                 b.ret_void()
                 return
-        if self.adds_up:
-            for a in self._reductions():
-                self._fill(a)
+        if self.flat.reduced[0]:
+            self._fill_all([])
         self._nest(0, [])
         b.ret_void()
 
     def _reductions(self) -> list[Assignment]:
         return [a for a in self.flat.group.assignments if a.how]
 
-    def _fill(self, a: Assignment) -> None:
-        """Begin a reduction that is added up in memory."""
-        b, buffer = self.b, self.buffers[a.target.buffer]
-        kind = TYPES[buffer.kind]
-        with counted(b, I64(0), I64(prod(buffer.shape)), I64(1)) as n:
-            b.store(_start(a.how, kind), b.gep(self.at[a.target.buffer], [n], source_etype=kind))
+    def _fill_all(self, indices: list[Any]) -> None:
+        """Begin what is added up in memory, at these indices of the outer dimensions."""
+        if self.adds_up:
+            for a in self._reductions():
+                self._fill(a, indices)
+
+    def _fill(self, a: Assignment, indices: list[Any]) -> None:
+        b, d = self.b, len(indices)
+        if d == len(self.flat.sizes):
+            kind = TYPES[self.buffers[a.target.buffer].kind]
+            b.store(_start(a.how, kind), self._place(a.target, indices))
+        elif self.flat.reduced[d]:
+            self._fill(a, [*indices, I64(0)])
+        else:
+            with counted(b, I64(0), I64(self.flat.sizes[d]), I64(1)) as at:
+                self._fill(a, [*indices, at])
 
     def _nest(self, d: int, indices: list[Any]) -> None:
         b, flat = self.b, self.flat
@@ -114,6 +122,8 @@ class Body:
             end = b.sext(end, I64) if end.type.width < 64 else end
         if not last:
             with counted(b, first, end, I64(1)) as at:
+                if d == 0 and not flat.reduced[0]:
+                    self._fill_all([at])
                 self._nest(d + 1, [*indices, at])
             return
         if not self.in_register:
