@@ -134,3 +134,19 @@ def test_numbers_that_are_computed_are_looked_at_too() -> None:
         np.testing.assert_allclose(got, np.tanh(TABLE) + 1, rtol=1e-5)
         with pytest.raises(InvalidArgumentError):
             session.run(y, {x: TABLE, numbers: np.arange(9) + 1})
+
+
+def test_what_is_at_one_place_twice_is_multiplied_one_by_one() -> None:
+    dense = np.array([[1, 2, np.inf], [1e-3, 0, -np.inf]], F)
+
+    def make() -> tuple[Any, dict[Any, Any]]:
+        x = tf.placeholder(tf.float32, dense.shape)
+        values = tf.constant(np.array([3e38, 3e38, 2, -1], F))
+        places = tf.constant(np.array([[0, 1], [0, 1], [2, 0], [0, 1]], np.int64))
+        product = tf.sparse.matmul(tf.SparseTensor(places, values, [3, 2]), x)
+        return [product, product * 0.5], {x: dense}
+
+    for given in both(make):
+        # Added up first, the two were infinite, and no number times zero.
+        np.testing.assert_allclose(given[0][0], [6e35, 0, np.nan], rtol=1e-6)
+        np.testing.assert_array_equal(given[0][1:], np.array([[0, 0, 0], [2, 4, np.inf]], F))

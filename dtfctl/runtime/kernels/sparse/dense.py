@@ -100,7 +100,12 @@ def _sparse_dense_matmul(k: KernelBuild) -> Kernel:
         if dtype.kind in "fc" and dtype.itemsize >= 4:
             from scipy.sparse import csr_array
 
-            return csr_array((values, (rows, columns)), shape=(height, width)) @ np.ascontiguousarray(b)
+            if (rows[1:] < rows[:-1]).any():
+                order = np.argsort(rows, kind="stable")
+                rows, columns, values = rows[order], columns[order], values[order]
+            # From places scipy would add up first what is at one twice, which can be infinite.
+            starts = np.searchsorted(rows, np.arange(height + 1))
+            return csr_array((values, columns, starts), shape=(height, width)) @ np.ascontiguousarray(b)
         work = np.dtype(np.float32) if is_low_precision(dtype) else dtype
         out = np.zeros((height, b.shape[1]), work)
         parts = values.astype(work)[:, None] * b.astype(work, copy=False)[columns]
