@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.operator import doctor
     from dtfctl.launcher.operator.completion import Names
     from dtfctl.launcher.operator.graphs import GraphView
+    from dtfctl.launcher.operator.serving import Served, ServeRequest
     from dtfctl.launcher.operator.tunnel import Tunnel
     from dtfctl.launcher.operator.why import Explanation
 
@@ -207,6 +208,16 @@ class Cluster:
                 cannot be sent. Nothing was queued. UsageError: its working folder is none, or too large.
         """
         return submission.submit(self._connection, request, tell)
+
+    def serve(self, request: ServeRequest, tell: Callable[[str], None] = lambda _text: None) -> Served:
+        """Serve a model on tasks of this cluster by a job, and wait until it answers; see `operator.serving`.
+
+        Raises:
+            UsageError: it is asked for what cannot be. ClusterFailed: the job ended before it answered.
+        """
+        from dtfctl.launcher.operator import serving
+
+        return serving.serve(self._connection, request, tell)
 
     def job(self, job_id: str) -> JobStatus:
         return submission.read_jobs(self._connection, [job_id])[0]

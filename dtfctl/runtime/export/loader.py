@@ -73,7 +73,17 @@ def load(
             f"MetaGraphDef associated with tags {sorted(wanted)} could not be found in SavedModel {export_dir}, with "
             f"available tags {available}."
         )
-    meta = found[0]
+    return load_meta_graph(sess, found[0], export_dir, import_scope, **saver_kwargs)
+
+
+def load_meta_graph(
+    sess: Any,
+    meta: MetaGraphDef,
+    export_dir: str | os.PathLike[str],
+    import_scope: str | None = None,
+    **saver_kwargs: Any,
+) -> MetaGraphDef:
+    """Import one graph of a model that was read already; see `load`."""
     with sess.graph.as_default():
         before = {key: len(get_collection(key)) for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY)}
         saver = import_meta_graph(meta, import_scope=import_scope, **saver_kwargs)

@@ -1,0 +1,1 @@
+"""Programs that commands submit as jobs. Each lies here as a script, as its folder is on the job's path."""

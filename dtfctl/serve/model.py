@@ -1,0 +1,248 @@
+"""The model that is served: its versions, of which the right ones are loaded, and switched without a gap."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfctl import guard
+from dtfctl.errors import DtfctlError
+from dtfctl.protocol.serving_pb2 import ModelVersionStatus
+from dtfctl.runtime.framework.errors import (
+    Code,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    UnavailableError,
+)
+from dtfctl.serve import sources
+from dtfctl.serve.batching import Arrays
+from dtfctl.serve.signatures import Signature
+from dtfctl.serve.sources import NoModel, Policy, Source
+from dtfctl.serve.versions import Version
+from dtfctl.values import value
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""How often to look for other versions, as often as TensorFlow Serving does."""
+SETTLED_NS = 500_000_000
+"""A version is taken once what it consists of has not changed for so long: it may still be being written."""
+AGAIN_S = 10.0
+"""After how long a version that could not be loaded is tried again: its files may not have been complete."""
+STATE = ModelVersionStatus
+
+
+@value
+class State:
+    """How one version is; `state` as in `ModelVersionStatus`."""
+
+    state: int
+    code: int = 0
+    message: str = ""
+
+
+@value
+class Asked:
+    """What a client asks."""
+
+    version: int | None
+    signature: str = ""
+    outputs: tuple[str, ...] = ()
+    """None: all."""
+    until: float = 0.0
+
+
+class Model:
+    """Serves from `start` until `close`. Any thread."""
+
+    def __init__(self, name: str, path: str, policy: Policy, load: Callable[[Source], Version]) -> None:
+        self.name = name
+        self._path = path
+        self._policy = policy
+        self._load = load
+        self._lock = threading.Lock()
+        self._versions: dict[int, Version] = {}
+        self._states: dict[int, State] = {}
+        self._failed: dict[Source, float] = {}
+        self._closing = threading.Event()
+        self.requests = 0
+
+    def start(self) -> None:
+        """Load what is there and look for changes from then on.
+
+        Raises:
+            DtfctlError, OSError: nothing could be loaded.
+        """
+        chosen = self._policy.choose(sources.find(self._path))
+        if not chosen:
+            raise NoModel(f"{self._path} has none of the versions that are asked for")
+        problem = self._turn_to(chosen)
+        if not self._versions:
+            assert problem is not None
+            raise problem
+        guard.forever(self._watch, name="versions").start()
+
+    def close(self) -> None:
+        self._closing.set()
+        with self._lock:
+            left, self._versions = list(self._versions.values()), {}
+        for version in left:
+            version.close()
+
+    # ------------------------------------------------------------------ what clients ask
+
+    def find(self, number: int | None) -> Version:
+        """Find a version that is served; None: the newest.
+
+        Raises:
+            NotFoundError: there is none, UnavailableError: not yet.
+        """
+        served = self._versions
+        found = served.get(max(served)) if number is None and served else served.get(number or -1)
+        if found is not None:
+            return found
+        which = f"Latest({self.name})" if number is None else f"Specific({self.name}, {number})"
+        if number is None and not self._closing.is_set():
+            raise UnavailableError(f"Servable is not ready yet for request: {which}")
+        raise NotFoundError(f"Servable not found for request: {which}")
+
+    def signature(self, version: Version, name: str) -> Signature:
+        """Find a signature.
+
+        Raises:
+            InvalidArgumentError: the version has none of that name.
+        """
+        found = version.signature(name)
+        if found is None:
+            known = ", ".join(sorted(version.signatures))
+            raise InvalidArgumentError(
+                f'Serving signature name: "{name}" not found in signature def; there are {known}'
+            )
+        return found
+
+    def ask(
+        self, asked: Asked, read: Callable[[Signature], Arrays]
+    ) -> tuple[Version, Signature, dict[str, np.ndarray[Any, Any]]]:
+        """Compute what is asked, of the inputs that `read` gives for its signature.
+
+        Raises:
+            OpError.
+        """
+        self.requests += 1
+        while True:
+            version = self.find(asked.version)
+            signature = self.signature(version, asked.signature)
+            known = [port.alias for port in signature.outputs]
+            strange = set(asked.outputs) - set(known)
+            if strange:
+                raise InvalidArgumentError(f"output tensor alias not found in signature: {', '.join(sorted(strange))}")
+            outputs = tuple(alias for alias in known if alias in asked.outputs) if asked.outputs else tuple(known)
+            try:
+                found = version.run(signature, outputs, read(signature), asked.until)
+            except UnavailableError:
+                # It was replaced in this moment: its successor answers.
+                if asked.version is not None or self.find(None) is version:
+                    raise
+                continue
+            return version, signature, dict(zip(outputs, found))
+
+    def states(self, number: int | None = None) -> dict[int, State]:
+        """Tell how versions are, all or one.
+
+        Raises:
+            NotFoundError: it was never there.
+        """
+        with self._lock:
+            states = dict(self._states)
+        if number is None:
+            return states
+        if number not in states:
+            raise NotFoundError(f"Could not find version {number} of model {self.name}")
+        return {number: states[number]}
+
+    @property
+    def versions(self) -> Mapping[int, Version]:
+        """The versions that answer."""
+        return self._versions
+
+    @property
+    def ready(self) -> bool:
+        """Whether the newest version has a task that computes."""
+        served = self._versions
+        return bool(served) and bool(served[max(served)].tasks)
+
+    # ------------------------------------------------------------------ versions that come and go
+
+    def _watch(self) -> None:
+        while not self._closing.wait(LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Look once for versions that have come or gone."""
+        try:
+            found = sources.find(self._path)
+        except (NoModel, OSError):
+            return  # what is served stays: a folder may be away while it is replaced
+        settled = [source for source in found if time.time_ns() - source.stamp > SETTLED_NS]
+        chosen = self._policy.choose(settled)
+        if chosen:
+            self._turn_to(chosen)
+
+    def _turn_to(self, chosen: Sequence[Source]) -> Exception | None:
+        """Load what is new, then give up what is not chosen any more: there is a version at every moment."""
+        problem: Exception | None = None
+        served = self._versions
+        for source in chosen:
+            now = served.get(source.version)
+            again = time.monotonic() - self._failed.get(source, float("-inf")) > AGAIN_S
+            if (now is None or now.source != source) and again and not self._closing.is_set():
+                problem = self._begin(source) or problem
+        kept = {source.version for source in chosen}
+        if not kept & self._versions.keys():
+            return problem  # nothing of it could be loaded
+        for number in [number for number in self._versions if number not in kept]:
+            self._end(number)
+        return problem
+
+    def _begin(self, source: Source) -> Exception | None:
+        self._say(source.version, State(STATE.LOADING))
+        began = time.monotonic()
+        try:
+            version = self._load(source)
+        except (DtfctlError, OSError, ValueError, KeyError) as error:
+            code = int(error.error_code) if isinstance(error, OpError) else int(Code.INVALID_ARGUMENT)
+            log.error("version %d cannot be loaded: %s", source.version, error)
+            self._failed[source] = time.monotonic()
+            if source.version in self._versions:
+                self._say(source.version, State(STATE.AVAILABLE))
+            else:
+                self._say(source.version, State(STATE.END, code, str(error)))
+            return error
+        with self._lock:
+            former = self._versions.get(source.version)
+            self._versions = {**self._versions, source.version: version}
+        self._say(source.version, State(STATE.AVAILABLE))
+        log.info("version %d is served after %.2f s", source.version, time.monotonic() - began)
+        if former is not None:
+            former.close()
+        return None
+
+    def _end(self, number: int) -> None:
+        self._say(number, State(STATE.UNLOADING))
+        with self._lock:
+            left = dict(self._versions)
+            version = left.pop(number)
+            self._versions = left
+        version.close()
+        self._say(number, State(STATE.END))
+        log.info("version %d is served no more", number)
+
+    def _say(self, number: int, state: State) -> None:
+        with self._lock:
+            self._states[number] = state
