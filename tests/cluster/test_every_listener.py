@@ -61,8 +61,11 @@ NOT_NOW = {
     ("command, controller", "`run/ssh-*.sock`"),
     ("a host that hands packages on", "TCP"),
     ("`dtfctl dashboard`", "TCP"),
+    ("a job of `dtfctl serve`", "TCP"),
+    ("a job of `dtfctl serve`", "`inside`"),
 }
-"""Rows of what is there at other times: a host behind a jump host, a first `up` of several hosts, a page to look at."""
+"""Rows of what is there at other times: a host behind a jump host, a first `up` of several hosts, a page to look at,
+a model that is served."""
 MOST_BESIDES = 300
 """Descriptors that strangers leave a process."""
 PLAIN = b"PRI * HTTP/2.0\r\n\r\n"

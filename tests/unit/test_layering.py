@@ -1,7 +1,8 @@
 """Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
 
 The programs `dtfctl/task.py`, `dtfctl/seed.py`, `dtfctl/plaintext_port.py`, `dtfctl/profile_tasks.py`,
-`dtfctl/show_graph.py`, `dtfctl/checkpoint_files.py` and `dtfctl/run.py` are the places where launcher and runtime meet.
+`dtfctl/show_graph.py`, `dtfctl/checkpoint_files.py`, `dtfctl/run.py` and those in `dtfctl/jobs` are the places where
+launcher and runtime meet.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ RUNTIME = [
     {"runtime.distributions", "runtime.feature_column"},
     {"runtime.estimator"},
     {"runtime.programs", "contrib"},
+    {"serve"},
 ]
 LAUNCHER = [
     {"launcher.errors", "launcher.model"},
@@ -75,9 +77,33 @@ CONTROLLER = [
 OVERHEARD = {("launcher.controller.rebuild", "launcher.agent.units.state_file")}
 """Controller and agent know of each other what they say (`launcher.messages`); and a controller that has lost its
 database reads what agents had written for themselves."""
-FREE = {"task", "seed", "plaintext_port", "profile_tasks", "show_graph", "checkpoint_files", "run", "__main__", ""}
+FREE = {
+    "jobs",
+    "task",
+    "seed",
+    "plaintext_port",
+    "profile_tasks",
+    "show_graph",
+    "checkpoint_files",
+    "run",
+    "__main__",
+    "",
+}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
-SHARED = {"errors", "cores", "_version", "net", "protocol", "values", "durable", "copied", "guard", "later", "figures"}
+SHARED = {
+    "errors",
+    "cores",
+    "_version",
+    "net",
+    "protocol",
+    "values",
+    "durable",
+    "copied",
+    "guard",
+    "later",
+    "figures",
+    "serving",
+}
 """May be imported from anywhere."""
 
 
