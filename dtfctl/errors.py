@@ -3,6 +3,7 @@
 DtfctlError
 ├── LauncherError      (dtfctl/launcher/errors.py) a command cannot be done; carries the exit code
 ├── OpError            (dtfctl/runtime/framework/errors.py) TensorFlow's error classes, one for each code
+├── NoModel            (dtfctl/serve/sources.py) there is nothing that could be served
 ├── HostlistError      (dtfctl/launcher/spec/hostlist.py) a host pattern is not one; a ValueError, too
 └── NanLossDuringTrainingError  (dtfctl/runtime/train/hooks/stopping.py) as in TensorFlow a RuntimeError, too
 """

@@ -170,7 +170,7 @@ def main() -> None:
             body = json.dumps({"instances": values.tolist()}).encode()
             with ours(folder, name) as here, stock(options.python, folder, name) as there:
                 answers = [json.loads(one.ask(one.connect(), body))["predictions"] for one in (here, there)]
-                np.testing.assert_allclose(*answers, rtol=1e-4, atol=1e-6)
+                np.testing.assert_allclose(answers[0], answers[1], rtol=1e-4, atol=1e-6)
                 for clients in CLIENTS:
                     measure(name, body, clients, {"dtfctl": here, "TensorFlow": there})
 

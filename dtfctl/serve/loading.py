@@ -37,7 +37,7 @@ class Names:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ("serve",)
-    """Of the graph of a SavedModel that is meant."""
+    """The tags of the graph that is meant, of a SavedModel."""
 
 
 class LoadedModel:

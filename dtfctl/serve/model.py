@@ -34,7 +34,7 @@ LOOK_S = 1.0
 SETTLED_NS = 500_000_000
 """A version is taken once what it consists of has not changed for so long: it may still be being written."""
 AGAIN_S = 10.0
-"""After how long a version that could not be loaded is tried again: its files may not have been complete."""
+"""A version that could not be loaded is tried again after so long: its files may not have been complete."""
 STATE = ModelVersionStatus
 
 

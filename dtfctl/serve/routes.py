@@ -124,7 +124,7 @@ class Routes:
         content = [
             {
                 "version": str(version),
-                "state": ModelVersionStatus.State.Name(state.state),  # type: ignore[arg-type]
+                "state": ModelVersionStatus.State.Name(state.state),
                 "status": {"error_code": Code(state.code).name, "error_message": state.message},
             }
             for version, state in sorted(states.items(), reverse=True)

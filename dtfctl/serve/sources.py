@@ -29,7 +29,7 @@ class Source:
     path: str
     """The folder of a SavedModel, the file of a frozen graph, or the prefix of a checkpoint."""
     stamp: int
-    """When what it consists of was written, in nanoseconds: another one is another model of that version."""
+    """The time when it was written, in nanoseconds: with another one it is another model."""
 
 
 @value

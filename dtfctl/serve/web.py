@@ -117,13 +117,15 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _body(self) -> bytes | None:
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return self._refuse("say how long the body is, by Content-Length", HTTPStatus.LENGTH_REQUIRED)
+        """Read the body; None where that was refused."""
         length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdecimal()):
-            return self._refuse("say how long the body is, by Content-Length", HTTPStatus.LENGTH_REQUIRED)
+        chunked = "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+        if chunked or not (length.isascii() and length.isdecimal()):
+            self._refuse("say how long the body is, by Content-Length", HTTPStatus.LENGTH_REQUIRED)
+            return None
         if len(length) > 12 or int(length) > MOST_BODY:
-            return self._refuse(f"at most {MOST_BODY} bytes are taken", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            self._refuse(f"at most {MOST_BODY} bytes are taken", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return None
         body = self.rfile.read(int(length))
         if len(body) != int(length):
             raise ConnectionError("the body ended early")

@@ -58,8 +58,13 @@ class Client:
 
 @pytest.mark.slow
 def test_a_served_model_outlives_its_tasks_and_its_own_process(home: Path, tmp_path: Path) -> None:
-    cluster = Cluster.up(spec_of(ps=0, worker=2)).cluster
+    cluster = Cluster.up(spec_of(ps=0)).cluster
     assert cluster is not None
+    with pytest.raises(ClusterFailed, match="none of these"):
+        cluster.serve(ServeRequest(str(tmp_path)))
+    for request in (ServeRequest("no-such-model"), ServeRequest(str(tmp_path), name="a/b")):
+        with pytest.raises(UsageError):
+            cluster.serve(request)
     write(tmp_path / "model", 2.0)
     said = subprocess.run(
         [sys.executable, "-m", "dtfctl", "serve", "--name", "m", "-o", "json", tmp_path / "model"],

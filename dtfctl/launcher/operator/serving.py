@@ -29,7 +29,7 @@ class ServeRequest:
     name: str | None = None
     """What clients call the model; default: the path's last part."""
     port: int = 0
-    """Of REST, on loopback of the host that answers; 0: any that is free."""
+    """The port of REST, on loopback of the host that answers; 0: any that is free."""
     grpc_port: int = 0
     versions: str = "latest"
     """`latest`, `latest:2`, `all` or `3,5`."""
