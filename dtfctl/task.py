@@ -110,6 +110,7 @@ class AgentLine:
                 spared_bytes=0 if server is None else server.spared_bytes(),
                 faults=guard.faults(),
                 links=() if server is None else _carried(server),
+                news=() if server is None else server.news(),
                 figures=self._newest_figures(server),
             )
             try:
@@ -157,6 +158,8 @@ class AgentLine:
         elif isinstance(note, beats.JobEnded):
             log.info("job %s has ended", note.job_id)
             server.job_ended(note.job_id)
+        elif isinstance(note, beats.Place):
+            server.stand(note.rack, dict(note.rates))
         elif isinstance(note, beats.PeerGone):
             log.info("/job:%s/task:%d is out of the cluster: %s", note.job, note.index, note.reason)
             server.peer_gone(note.job, note.index, note.reason, lost=note.lost)

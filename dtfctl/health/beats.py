@@ -57,6 +57,8 @@ class Beat:
     """What its loops and threads have raised, and went on after."""
     links: tuple[Carried, ...] = ()
     """One for each task that it is linked to; of many the first `MOST_LINKS`."""
+    news: tuple[str, ...] = ()
+    """What a person is to know, newest last, each with a number of its own before it."""
     figures: TaskFigures = field(default_factory=TaskFigures)
 
 
@@ -94,13 +96,23 @@ class PeerGone:
     """Only lost: it comes back when there is a place for it."""
 
 
-Note: TypeAlias = Beat | PeerDown | PeerUp | PeerGone | JobEnded
-_KINDS: dict[str, type[Beat] | type[PeerDown] | type[PeerUp] | type[PeerGone] | type[JobEnded]] = {
+@value
+class Place:
+    """Where the task stands, and what was measured of the ways from its host to those of other tasks."""
+
+    rack: str
+    rates: tuple[tuple[str, float], ...]
+    """Bytes a second, by task; of many the first `MOST_LINKS`."""
+
+
+Note: TypeAlias = Beat | PeerDown | PeerUp | PeerGone | JobEnded | Place
+_KINDS: dict[str, type[Beat] | type[PeerDown] | type[PeerUp] | type[PeerGone] | type[JobEnded] | type[Place]] = {
     "beat": Beat,
     "peer_down": PeerDown,
     "peer_up": PeerUp,
     "peer_gone": PeerGone,
     "job_ended": JobEnded,
+    "place": Place,
 }
 _NAMES = {cls: name for name, cls in _KINDS.items()}
 
@@ -126,6 +138,10 @@ def unpack(data: bytes) -> Note:
             raise ValueError("another version")
         if "unreachable" in content:
             content["unreachable"] = tuple(content["unreachable"])
+        if "news" in content:
+            content["news"] = tuple(content["news"])
+        if "rates" in content:
+            content["rates"] = tuple((str(name), float(rate)) for name, rate in content["rates"])
         if "links" in content:
             content["links"] = tuple(Carried(*fields) for fields in content["links"])
         if "figures" in content:

@@ -242,7 +242,7 @@ class StepReport(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., derived: bool = ..., step_stats: _Optional[_Union[_stats_pb2.StepStats, _Mapping]] = ..., partition_graph: _Optional[_Iterable[_Union[_graph_pb2.GraphDef, _Mapping]]] = ...) -> None: ...
 
 class CollectiveMessage(_message.Message):
-    __slots__ = ("join_group", "group_ready", "join_instance", "instance_ready", "end_group", "leave_group", "ask_step", "step_known")
+    __slots__ = ("join_group", "group_ready", "join_instance", "instance_ready", "end_group", "leave_group", "ask_step", "step_known", "links_seen", "pause", "paused", "reroute")
     JOIN_GROUP_FIELD_NUMBER: _ClassVar[int]
     GROUP_READY_FIELD_NUMBER: _ClassVar[int]
     JOIN_INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +251,10 @@ class CollectiveMessage(_message.Message):
     LEAVE_GROUP_FIELD_NUMBER: _ClassVar[int]
     ASK_STEP_FIELD_NUMBER: _ClassVar[int]
     STEP_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    LINKS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    REROUTE_FIELD_NUMBER: _ClassVar[int]
     join_group: JoinGroup
     group_ready: GroupReady
     join_instance: JoinInstance
@@ -259,7 +263,11 @@ class CollectiveMessage(_message.Message):
     leave_group: LeaveGroup
     ask_step: AskStep
     step_known: StepKnown
-    def __init__(self, join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., group_ready: _Optional[_Union[GroupReady, _Mapping]] = ..., join_instance: _Optional[_Union[JoinInstance, _Mapping]] = ..., instance_ready: _Optional[_Union[InstanceReady, _Mapping]] = ..., end_group: _Optional[_Union[EndGroup, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., ask_step: _Optional[_Union[AskStep, _Mapping]] = ..., step_known: _Optional[_Union[StepKnown, _Mapping]] = ...) -> None: ...
+    links_seen: LinksSeen
+    pause: Pause
+    paused: Paused
+    reroute: Reroute
+    def __init__(self, join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., group_ready: _Optional[_Union[GroupReady, _Mapping]] = ..., join_instance: _Optional[_Union[JoinInstance, _Mapping]] = ..., instance_ready: _Optional[_Union[InstanceReady, _Mapping]] = ..., end_group: _Optional[_Union[EndGroup, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., ask_step: _Optional[_Union[AskStep, _Mapping]] = ..., step_known: _Optional[_Union[StepKnown, _Mapping]] = ..., links_seen: _Optional[_Union[LinksSeen, _Mapping]] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., reroute: _Optional[_Union[Reroute, _Mapping]] = ...) -> None: ...
 
 class JoinGroup(_message.Message):
     __slots__ = ("request", "job", "group_key", "group_size", "device", "incarnation", "place", "standing")
@@ -282,28 +290,108 @@ class JoinGroup(_message.Message):
     def __init__(self, request: _Optional[int] = ..., job: _Optional[str] = ..., group_key: _Optional[int] = ..., group_size: _Optional[int] = ..., device: _Optional[str] = ..., incarnation: _Optional[int] = ..., place: _Optional[int] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
 
 class Standing(_message.Message):
-    __slots__ = ("host", "cores", "bytes_s")
+    __slots__ = ("host", "cores", "rack", "link")
     HOST_FIELD_NUMBER: _ClassVar[int]
     CORES_FIELD_NUMBER: _ClassVar[int]
-    BYTES_S_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
     host: int
     cores: int
+    rack: int
+    link: _containers.RepeatedCompositeFieldContainer[LinkRate]
+    def __init__(self, host: _Optional[int] = ..., cores: _Optional[int] = ..., rack: _Optional[int] = ..., link: _Optional[_Iterable[_Union[LinkRate, _Mapping]]] = ...) -> None: ...
+
+class LinkRate(_message.Message):
+    __slots__ = ("task", "bytes_s")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    BYTES_S_FIELD_NUMBER: _ClassVar[int]
+    task: str
     bytes_s: float
-    def __init__(self, host: _Optional[int] = ..., cores: _Optional[int] = ..., bytes_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, task: _Optional[str] = ..., bytes_s: _Optional[float] = ...) -> None: ...
 
 class GroupReady(_message.Message):
-    __slots__ = ("request", "communicator", "member", "code", "message")
+    __slots__ = ("request", "communicator", "member", "code", "message", "route")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTE_FIELD_NUMBER: _ClassVar[int]
     request: int
     communicator: int
     member: _containers.RepeatedCompositeFieldContainer[GroupMember]
     code: int
     message: str
-    def __init__(self, request: _Optional[int] = ..., communicator: _Optional[int] = ..., member: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    route: Route
+    def __init__(self, request: _Optional[int] = ..., communicator: _Optional[int] = ..., member: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., route: _Optional[_Union[Route, _Mapping]] = ...) -> None: ...
+
+class Route(_message.Message):
+    __slots__ = ("place", "rack", "bytes_s", "slowest", "along", "between")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    BYTES_S_FIELD_NUMBER: _ClassVar[int]
+    SLOWEST_FIELD_NUMBER: _ClassVar[int]
+    ALONG_FIELD_NUMBER: _ClassVar[int]
+    BETWEEN_FIELD_NUMBER: _ClassVar[int]
+    place: _containers.RepeatedScalarFieldContainer[int]
+    rack: _containers.RepeatedScalarFieldContainer[int]
+    bytes_s: float
+    slowest: float
+    along: float
+    between: float
+    def __init__(self, place: _Optional[_Iterable[int]] = ..., rack: _Optional[_Iterable[int]] = ..., bytes_s: _Optional[float] = ..., slowest: _Optional[float] = ..., along: _Optional[float] = ..., between: _Optional[float] = ...) -> None: ...
+
+class LinksSeen(_message.Message):
+    __slots__ = ("communicator", "link")
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    communicator: int
+    link: _containers.RepeatedCompositeFieldContainer[LinkRate]
+    def __init__(self, communicator: _Optional[int] = ..., link: _Optional[_Iterable[_Union[LinkRate, _Mapping]]] = ...) -> None: ...
+
+class Pause(_message.Message):
+    __slots__ = ("communicator", "turn")
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    communicator: int
+    turn: int
+    def __init__(self, communicator: _Optional[int] = ..., turn: _Optional[int] = ...) -> None: ...
+
+class Paused(_message.Message):
+    __slots__ = ("communicator", "turn", "begun")
+    class BegunEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    communicator: int
+    turn: int
+    begun: _containers.ScalarMap[int, int]
+    def __init__(self, communicator: _Optional[int] = ..., turn: _Optional[int] = ..., begun: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
+class Reroute(_message.Message):
+    __slots__ = ("communicator", "turn", "route", "first")
+    class FirstEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    ROUTE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    communicator: int
+    turn: int
+    route: Route
+    first: _containers.ScalarMap[int, int]
+    def __init__(self, communicator: _Optional[int] = ..., turn: _Optional[int] = ..., route: _Optional[_Union[Route, _Mapping]] = ..., first: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class GroupMember(_message.Message):
     __slots__ = ("device", "incarnation", "is_foreign", "standing")

@@ -2,6 +2,9 @@
 
     python -m tests.lab.wire BITS_S DELAY_S BRIDGE DEVICE...
 
+Lines on its standard input, `FROM,... TO,... BITS_S`, make the ways from some devices to others a cable of their own,
+which all of them share.
+
 Every frame that comes from a device goes to the one its address belongs to, or to all of them, after the time that its
 bytes take at the rate and the delay of one way. Each device has the rate for what leaves it and for what reaches it, as
 a cable has. What a device would have to hold for longer than `MOST_S` is dropped, so TCP finds the rate as it does
@@ -21,10 +24,10 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from tests.lab.netns import Lab
@@ -81,6 +84,18 @@ def tap(name: str) -> Port:
     return Port(fd)
 
 
+class Way:
+    """A cable that some ports share on the way to others.
+
+    Attributes:
+        busy_until: when what it carries now will have passed.
+    """
+
+    def __init__(self, bytes_s: float) -> None:
+        self.bytes_s = bytes_s
+        self.busy_until = 0.0
+
+
 class Switch:
     """Carries frames between ports.
 
@@ -98,26 +113,40 @@ class Switch:
         self._coming: list[tuple[float, int, Port, bytes]] = []
         self._going: list[tuple[float, int, Port, bytes]] = []
         self._numbers = count()
+        self._ways: dict[tuple[int, int], Way] = {}
 
-    def serve(self) -> None:
-        """Carry frames for ever."""
+    def share(self, sources: Sequence[Port], targets: Sequence[Port], bytes_s: float) -> None:
+        """Have all that goes from some ports to others share a cable."""
+        way = Way(bytes_s)
+        self._ways |= {(source.fd, target.fd): way for source in sources for target in targets}
+
+    def serve(self, told: int, hear: Callable[[str], None]) -> None:
+        """Carry frames for ever.
+
+        Args:
+            told: a file of lines for `hear`.
+        """
+        ears = [told]
         poll = select.poll()
         for fd in self._ports:
             poll.register(fd, select.POLLIN)
         while True:
             due = min((queue[0][0] for queue in (self._coming, self._going) if queue), default=None)
-            if due is None:
-                poll.poll()
-            else:
-                # poll counts milliseconds.
-                select.select(list(self._ports), [], [], max(due - time.monotonic(), 0.0))
+            # poll counts milliseconds.
+            wait = None if due is None else max(due - time.monotonic(), 0.0)
+            able, _, _ = select.select([*self._ports, *ears], [], [], wait)
+            if told in able:
+                said = os.read(told, _READ).decode()
+                ears = ears if said else []
+                for line in said.splitlines():
+                    hear(line)
             for fd, _ in poll.poll(0):
                 self._take(self._ports[fd])
             self._move(time.monotonic())
 
-    def _took_s(self, frame: bytes) -> float:
+    def _took_s(self, frame: bytes, bytes_s: float = 0.0) -> float:
         size = len(frame) - _VNET
-        return (size + (size // _SEGMENT) * _AROUND) / self._bytes_s
+        return (size + (size // _SEGMENT) * _AROUND) / (bytes_s or self._bytes_s)
 
     def _take(self, port: Port) -> None:
         for _ in range(_AT_ONCE):
@@ -140,23 +169,45 @@ class Switch:
                 if port is source or port.reaches_at - now > MOST_S:
                     continue
                 # Its first byte came as much earlier as it takes.
-                took = self._took_s(frame)
-                port.reaches_at = max(port.reaches_at, arrived - took) + took
+                took, through = self._took_s(frame), arrived
+                way = self._ways.get((source.fd, port.fd))
+                if way is not None:
+                    if way.busy_until - now > MOST_S:
+                        continue
+                    on_way = self._took_s(frame, way.bytes_s)
+                    through = way.busy_until = max(way.busy_until, arrived) + on_way
+                    heapq.heappush(self._going, (through, next(self._numbers), port, frame))
+                    continue
+                port.reaches_at = max(port.reaches_at, through - took) + took
                 heapq.heappush(self._going, (port.reaches_at, next(self._numbers), port, frame))
         while self._going and self._going[0][0] <= now:
             _, _, port, frame = heapq.heappop(self._going)
             port.write(frame)
 
 
+Share: TypeAlias = Callable[[Sequence[str], Sequence[str], float], None]
+
+
 @contextlib.contextmanager
-def long_links(lab: Lab, bits_s: float, delay_s: float) -> Iterator[None]:
-    """Have all that leaves the hosts of a lab go through a switch of that rate and delay; connections stay."""
+def long_links(lab: Lab, bits_s: float, delay_s: float) -> Iterator[Share]:
+    """Have all that leaves the hosts of a lab go through a switch of that rate and delay; connections stay.
+
+    What it gives has the ways from some hosts to others share a cable of so many bits a second.
+    """
     devices = [f"v{name}" for name in lab.names]
     command = [str(bits_s), str(delay_s), f"{lab.prefix}tap0", *devices]
     for device_name in devices:
         # Without: the kernel of this machine would answer for its own addresses beside the bridge.
         Path(f"/proc/sys/net/ipv4/conf/{device_name}/arp_ignore").write_text("8")
-    switch = subprocess.Popen([sys.executable, str(Path(__file__).resolve()), *command], stdout=subprocess.PIPE)
+    program = [sys.executable, str(Path(__file__).resolve()), *command]
+    switch = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def share(sources: Sequence[str], targets: Sequence[str], bits_s: float) -> None:
+        assert switch.stdin is not None
+        ends = (",".join(f"v{name}" for name in names) for names in (sources, targets))
+        switch.stdin.write(f"{' '.join(ends)} {bits_s}\n".encode())
+        switch.stdin.flush()
+
     try:
         assert switch.stdout is not None
         if switch.stdout.readline() != b"ready\n":
@@ -164,7 +215,7 @@ def long_links(lab: Lab, bits_s: float, delay_s: float) -> Iterator[None]:
         for device_name in devices:
             _ip("link", "set", device_name, "nomaster")
         _ip("link", "set", f"{lab.prefix}tap0", "master", lab.bridge, "up")
-        yield
+        yield share
     finally:
         switch.kill()
         switch.wait()
@@ -178,12 +229,19 @@ def _ip(*words: str) -> None:
 
 def main() -> None:
     bits_s, delay_s, name, *devices = sys.argv[1:]
-    ports = [tap(name), *map(device, devices)]
+    ports = dict(zip([name, *devices], [tap(name), *map(device, devices)]))
+    switch = Switch(list(ports.values()), float(bits_s) / 8, float(delay_s))
+
+    def hear(line: str) -> None:
+        sources, targets, rate = line.split()
+        starts, ends = ([ports[name] for name in names.split(",")] for names in (sources, targets))
+        switch.share(starts, ends, float(rate) / 8)
+
     # A network does not wait for a core.
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     print("ready", flush=True)
-    Switch(ports, float(bits_s) / 8, float(delay_s)).serve()
+    switch.serve(sys.stdin.fileno(), hear)
 
 
 if __name__ == "__main__":

@@ -69,10 +69,10 @@ class ControllerLoop:
         self.hosts = HostManager(paths, self._desired_state, self._epoch, provider, self._mailbox, self._no_space)
         self.hosts.on_superseded = self._superseded
         self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
-        self.tasks = TaskManager(paths, self._desired_state, self.hosts)
+        self.links = LinkRecord(self.store)
+        self.tasks = TaskManager(paths, self._desired_state, self.hosts, self.links)
         self.jobs = JobManager(paths, self._desired_state, self.hosts, self._mailbox)
         self.copies = CopyMaker(paths, self._desired_state, self._epoch)
-        self.links = LinkRecord(self.store)
         self.hosts.ensure_all()
         count = len(self._desired_state.tasks)
         adopted = f"adopts {count} tasks" if self._epoch > 1 and count else ""

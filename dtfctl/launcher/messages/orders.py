@@ -208,6 +208,14 @@ class Peer:
 
 
 @value
+class Way:
+    """What was measured of the way from this host to that of another task."""
+
+    task: str
+    bytes_s: float
+
+
+@value
 class FolderPeer:
     """Another host, and its agent."""
 
@@ -256,6 +264,9 @@ class HostOrders:
     lease_s: float = 0.0
     """Without a word of the controller for so long, everything here is stopped; 0: never."""
     folders: tuple[FolderOrder, ...] = ()
+    rack: str = ""
+    """Where the host stands; empty where the spec does not say."""
+    ways: tuple[Way, ...] = ()
     save: int = 0
     """Grows each time that jobs are to save at once, as their hosts are about to be taken away."""
     base: int = 0

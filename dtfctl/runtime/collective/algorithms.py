@@ -36,11 +36,15 @@ class Group(Protocol):
         rank: which member this is, from 0.
         size: how many there are.
         hosts: by rank: a number that members on one host have in common.
+        racks: by rank: a number that members in one rack have in common.
+        places: by rank: its place among neighbours.
     """
 
     rank: int
     size: int
     hosts: Sequence[int]
+    racks: Sequence[int]
+    places: Sequence[int]
 
     def send(self, to: int, tag: str, value: Array) -> None:
         """Send an array, which does not change afterwards; never waits."""

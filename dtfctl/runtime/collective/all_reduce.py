@@ -47,19 +47,20 @@ def _in_order(
         np.copyto(out, flat)
         final(out)
     elif choice.chunks > 1:
-        each = Choice(choice.name, choice.why, inner=choice.inner)
+        each = Choice(choice.name, choice.why, choice.inner, by_rack=choice.by_rack)
         parts = []
         for i, at in enumerate(cut(flat, choice.chunks)):
             all_of_it = _Within(group, range(group.size), f"{i}/")
             parts.append(all_of_it.run(_in_order(all_of_it, flat[at], out[at], merge, final, each, None)))
         yield from _pipelined(parts)
     elif choice.inner is not None:
-        yield from _by_hosts(group, flat, out, merge, final, choice.inner, coding)
+        of = group.racks if choice.by_rack else group.hosts
+        yield from _by_levels(group, of, flat, out, merge, final, choice.inner, coding)
     elif coding is not None and len(set(group.hosts)) > 1:
         yield from coded_pieces(group, flat, out, merge, final, coding)
     else:
-        # Neighbours of a ring, or below one another in a tree, are best on one host.
-        ranks = sorted(range(group.size), key=group.hosts.__getitem__)
+        # Neighbours of a ring, or below one another in a tree, are best on one host, else where ways are good.
+        ranks = sorted(range(group.size), key=group.places.__getitem__)
         placed = _Within(group, ranks, "")
         yield from placed.run(ORDERS[choice.name](placed, flat, out, merge, final))
 
@@ -92,6 +93,8 @@ class _Within:
         self.rank = ranks.index(group.rank)
         self.size = len(ranks)
         self.hosts: Sequence[int] = [group.hosts[rank] for rank in ranks]
+        self.racks: Sequence[int] = [group.racks[rank] for rank in ranks]
+        self.places: Sequence[int] = [group.places[rank] for rank in ranks]
         self.empty = group.empty
 
     def send(self, to: int, tag: str, value: Array) -> None:
@@ -232,18 +235,26 @@ def _span(parts: Sequence[slice], first: int, after: int) -> slice:
     return slice(parts[first].start, parts[after - 1].stop)
 
 
-def _by_hosts(
-    group: Group, flat: Array, out: Array, merge: Merge, final: Final, inner: Choice, coding: Coding | None
+def _by_levels(
+    group: Group,
+    of: Sequence[int],
+    flat: Array,
+    out: Array,
+    merge: Merge,
+    final: Final,
+    inner: Choice,
+    coding: Coding | None,
 ) -> _Part:
-    """Merge in each host first, then pieces over hosts, and let all in the host have them: least goes between hosts.
+    """Merge in each host (or rack) first, then pieces over these, and let all within have them: least goes between.
 
     Args:
-        inner: how members of different hosts merge a piece.
+        of: the host (or rack) of each member.
+        inner: how members of different ones merge a piece.
     """
     by_host: dict[int, list[int]] = {}
-    for rank, host in enumerate(group.hosts):
+    for rank, host in enumerate(of):
         by_host.setdefault(host, []).append(rank)
-    mine = by_host[group.hosts[group.rank]]
+    mine = by_host[of[group.rank]]
     local = mine.index(group.rank)
     parts = cut(flat, min(map(len, by_host.values())))
     inside = _Within(group, mine, "i")

@@ -15,6 +15,8 @@ from dtfctl.runtime.collective.all_reduce import all_reduce
 from dtfctl.runtime.collective.choice import Layout, choose, choose_coded
 from dtfctl.runtime.collective.coded import LEAST, Coding, codec_of
 from dtfctl.runtime.collective.merging import MERGES, final_of
+from dtfctl.runtime.collective.rerouting import Routes
+from dtfctl.runtime.collective.topology import Plan
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError
 from dtfctl.runtime.kernels.collective_request import CollectiveRequest
@@ -36,7 +38,6 @@ class Member(NamedTuple):
         is_foreign: the task is one of TensorFlow's servers.
         host: those with the same number share memory.
         cores: processors that the task may use.
-        bytes_s: of its slowest link to another host; 0 where none was measured.
     """
 
     device: str
@@ -45,7 +46,6 @@ class Member(NamedTuple):
     is_foreign: bool = False
     host: int = 0
     cores: int = 1
-    bytes_s: float = 0.0
 
 
 class Origin(NamedTuple):
@@ -90,6 +90,9 @@ class Room:
         members: by rank; empty as long as nobody here knows that the group is there.
         running: computations that devices here have begun and not finished.
         when_idle: called when the last of them has ended, once the group has come apart.
+        routes: who is whose neighbour.
+        rates: by task: what its leader knows of the ways from here, in bytes a second.
+        looked_at: when it was last looked what they carry, by a clock that only goes forward.
     """
 
     def __init__(self, number: int, created: float) -> None:
@@ -99,12 +102,14 @@ class Room:
         self.members: Sequence[Member] = ()
         self.running: set[Computation] = set()
         self.when_idle: Callable[[], None] | None = None
+        self.routes: Routes[tuple[Communicator, Computation]] = Routes()
+        self.rates: dict[str, float] = {}
+        self.looked_at = 0.0
 
-    def layout(self, ranks: Sequence[int]) -> Layout:
+    def layout(self, ranks: Sequence[int], plan: Plan) -> Layout:
         """Tell where some of the members stand."""
-        members = [self.members[rank] for rank in ranks]
-        slowest = min((member.bytes_s for member in members if member.bytes_s > 0), default=0.0)
-        return Layout(tuple(member.host for member in members), tuple(member.cores for member in members), slowest)
+        hosts, cores = tuple(m.host for m in self.members), tuple(m.cores for m in self.members)
+        return Layout(hosts, cores, plan).part(ranks)
 
     @property
     def is_mixed(self) -> bool:
@@ -129,19 +134,19 @@ class Communicator:
     instances: dict[int, int | list[Computation]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     owed: dict[int, dict[str, Array]] = field(default_factory=dict)
-    _layouts: dict[tuple[int, ...], Layout] = field(default_factory=dict)
+    _layouts: dict[tuple[tuple[int, ...], Plan], Layout] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         return len(self.room.members)
 
-    def layout(self, ranks: tuple[int, ...]) -> Layout:
+    def layout(self, ranks: tuple[int, ...], plan: Plan) -> Layout:
         """Tell where members stand: those of these ranks, or all."""
-        found = self._layouts.get(ranks)
+        found = self._layouts.get((ranks, plan))
         if found is None:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
-            found = self._layouts[ranks] = self.room.layout(ranks or range(self.size))
+            found = self._layouts[ranks, plan] = self.room.layout(ranks or range(self.size), plan)
         return found
 
     def done(self) -> dict[int, int]:
@@ -169,6 +174,8 @@ class Computation:
         self.size = 0
         self.tasks: Sequence[str] = ()
         self.hosts: Sequence[int] = ()
+        self.racks: Sequence[int] = ()
+        self.places: Sequence[int] = ()
         self._shared: SharedStep | None = None
         self._done = done
         self._prefix = ""
@@ -189,8 +196,9 @@ class Computation:
         self.rank, self.size = self._ranks.index(communicator.rank), len(self._ranks)
         if shared is None:
             self._prefix = f"{request.instance_key}.{self.count}."
-            layout = communicator.layout(request.ranks)
-            self.hosts = layout.hosts
+            plan = communicator.room.routes.at(request.instance_key, self.count)
+            layout = communicator.layout(request.ranks, plan)
+            self.hosts, self.racks, self.places = layout.hosts, layout.racks, layout.places
             owed = communicator.owed.setdefault(request.instance_key, {}) if request.codec else {}
             self._algorithm = _algorithm(self, request, source, layout, owed)
         else:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.collective.rerouting import Router, route_of
 from dtfctl.runtime.framework.errors import AbortedError, InvalidArgumentError, OpError, ResourceExhaustedError
 
 GROUP_BIT = 1 << 63
@@ -58,6 +59,7 @@ class _Formed:
         agreed: what its computations are, the one that was asked for last at the end. The oldest may be forgotten:
             who asks for it again is believed.
         sources: from whom its broadcasts come. These cannot be forgotten: TensorFlow's servers never say it again.
+        router: says who is whose neighbour; None with foreign members, which have an order of their own.
     """
 
     tasks: dict[str, str]
@@ -66,6 +68,7 @@ class _Formed:
     ready: worker_pb2.GroupReady | None = None
     agreed: OrderedDict[int, str] = field(default_factory=OrderedDict)
     sources: dict[int, int] = field(default_factory=dict)
+    router: Router | None = None
 
     @property
     def asked(self) -> int:
@@ -175,18 +178,50 @@ class Leader:
             )
             for task, a in members
         ]
+        route = None
         if any(member.is_foreign for member in listed):
             self._standing[key] = number
             self._formed[number].ready = worker_pb2.GroupReady(communicator=number, member=listed)
+        else:
+            router = self._formed[number].router = Router([(a.device, task, a.standing) for task, a in members])
+            route = route_of(router.plan)
         return [
             (
                 task,
                 worker_pb2.CollectiveMessage(
-                    group_ready=worker_pb2.GroupReady(request=asked.request, communicator=number, member=listed)
+                    group_ready=worker_pb2.GroupReady(
+                        request=asked.request, communicator=number, member=listed, route=route
+                    )
                 ),
             )
             for task, asked in (*members, *forming.repeated)
         ]
+
+    def links_seen(self, task: str, seen: worker_pb2.LinksSeen, now: float) -> list[Answer]:
+        """Take what a member has measured; return whom to ask to pause, so that members change places.
+
+        Args:
+            now: by a clock that only goes forward, in seconds.
+        """
+        formed = self._formed.get(seen.communicator)
+        turn = 0 if formed is None or formed.router is None else formed.router.seen(task, seen.link, now)
+        if formed is None or not turn:
+            return []
+        pause = worker_pb2.Pause(communicator=seen.communicator, turn=turn)
+        return [(to, worker_pb2.CollectiveMessage(pause=pause)) for to in sorted(set(formed.tasks.values()))]
+
+    def paused(self, task: str, paused: worker_pb2.Paused) -> tuple[list[Answer], str]:
+        """Take a task's answer; return whom to tell the new route, after the last one, and what a person is told."""
+        formed = self._formed.get(paused.communicator)
+        if formed is None or formed.router is None:
+            return [], ""
+        before = formed.router.plan
+        reroute = formed.router.paused(task, paused.turn, paused.begun)
+        if reroute is None:
+            return [], ""
+        reroute.communicator = paused.communicator
+        message = worker_pb2.CollectiveMessage(reroute=reroute)
+        return [(to, message) for to in sorted(set(formed.tasks.values()))], formed.router.text(before)
 
     def leave_group(self, asked: worker_pb2.LeaveGroup) -> None:
         """Forget that a device has asked to be in a group."""

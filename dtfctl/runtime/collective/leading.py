@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -13,6 +15,9 @@ from dtfctl.runtime.collective.mixed import Answered, Hear, Mixed, foreign, is_f
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OpError, error_from_code
 from dtfctl.runtime.rendezvous.routing import task_of_device
 
+log = logging.getLogger(__name__)
+_NEWS = 4
+
 
 class Leading:
     """Groups that this task leads. All methods may be called from any thread.
@@ -21,6 +26,9 @@ class Leading:
         task: this one.
         tell: sends to a task of ours.
         mixed: passes on what TensorFlow's servers are answered.
+
+    Attributes:
+        news: what a person is to know, the newest at the end, each with a number of its own.
     """
 
     def __init__(self, task: str, tell: Hear, mixed: Mixed) -> None:
@@ -29,6 +37,8 @@ class Leading:
         self._mixed = mixed
         self._lock = threading.Lock()
         self._leader = Leader(is_foreign=is_foreign)
+        self._told = 0
+        self.news: tuple[str, ...] = ()
 
     @property
     def groups(self) -> int:
@@ -45,7 +55,15 @@ class Leading:
         kind = message.WhichOneof("kind")
         answers: list[Answer] = []
         with self._lock:
-            if kind == "join_group":
+            if kind == "links_seen":
+                answers = self._leader.links_seen(task, message.links_seen, time.monotonic())
+            elif kind == "paused":
+                answers, text = self._leader.paused(task, message.paused)
+                if text:
+                    self._told += 1
+                    self.news = (*self.news, f"{self._told} {text}")[-_NEWS:]
+                    log.info("%s", text)
+            elif kind == "join_group":
                 device = message.join_group.device
                 if task_of_device(device) != task:
                     raise InvalidArgumentError(f"{task} asks for a group for {device}, not one of its own")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
 import threading
@@ -14,11 +13,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from dtfctl import cores
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.collective.communicator import Communicator, Computation, Member, Room
 from dtfctl.runtime.collective.leading import Leading
 from dtfctl.runtime.collective.mixed import ForeignTasks, Mixed
+from dtfctl.runtime.collective.own_ways import OwnWays, number_of
+from dtfctl.runtime.collective.rerouting import plan_of
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     InvalidArgumentError,
@@ -54,8 +54,8 @@ class Neighbours(Transport, Protocol):
             OpError: it does not answer.
         """
 
-    def slowest_rate(self) -> float:
-        """Give what the slowest link carries that was measured, in bytes a second; 0 where none was."""
+    def rates(self) -> Mapping[str, float]:
+        """Give what ways to other tasks carry that were timed of late, in bytes a second."""
 
 
 class Key(NamedTuple):
@@ -87,6 +87,7 @@ class Collectives:
         host: names what tasks share that reach each other's memory.
 
     Attributes:
+        ways: what is known of the ways from here to other tasks.
         mixed: what they are told and asked.
         leading: what they and others ask this task as the leader.
     """
@@ -102,7 +103,6 @@ class Collectives:
     ) -> None:
         self.task = task
         self._life = life
-        self._host = int.from_bytes(hashlib.blake2b(host.encode(), digest_size=8).digest(), "little")
         self._neighbours = neighbours
         self._leader_task = leader_task or task
         self._lock = threading.RLock()
@@ -117,6 +117,7 @@ class Collectives:
         self._untold: dict[Key, OpError] = {}
         self._rooms: dict[int, Room] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
+        self.ways = OwnWays(number_of(host), neighbours)
 
     # Beginning --------------------------------------------------------------------------------------------------------
 
@@ -150,11 +151,7 @@ class Collectives:
                 device=device,
                 incarnation=self._life,
                 place=0 if request.rank is None else request.rank + 1,
-                standing=worker_pb2.Standing(
-                    host=self._host,
-                    cores=cores.available(),
-                    bytes_s=0.0 if self._neighbours is None else self._neighbours.slowest_rate(),
-                ),
+                standing=self.ways.standing(),
             )
             self._ask_leader(worker_pb2.CollectiveMessage(join_group=asked), partial(self._cannot_join, key))
 
@@ -178,6 +175,9 @@ class Collectives:
             elif communicator.room.number in self._ended:
                 known = None
                 number = 0
+            elif computation.request.rank is None and communicator.room.routes.held is not None:
+                communicator.room.routes.held.append((communicator, computation))
+                return
             else:
                 if computation.request.rank is None:
                     computation.count = communicator.counts.get(instance, 0)
@@ -187,6 +187,7 @@ class Collectives:
             self.mixed.begin(computation, known, self._tell)
         elif known is not None:
             computation.begin(communicator, known)
+            self._look(communicator.room)
         elif number:
             asked = worker_pb2.JoinInstance(
                 request=number,
@@ -207,6 +208,47 @@ class Collectives:
             computation.fail(ResourceExhaustedError(text))
         else:
             computation.fail(AbortedError("The group has come apart", derived=True))
+
+    def _look(self, room: Room) -> None:
+        """Tell the leader of a group if ways from here to other members carry more or less than it knows."""
+        news = self.ways.news(room)
+        if news:
+            seen = worker_pb2.LinksSeen(communicator=room.number, link=news)
+            self._ask_leader(worker_pb2.CollectiveMessage(links_seen=seen), lambda error: None)
+
+    def _pause(self, task: str, pause: worker_pb2.Pause) -> None:
+        """Begin nothing more in a group, until members have other places."""
+        with self._lock:
+            room = self._room(pause.communicator)
+            if room is None:
+                return
+            if room.routes.held is None:
+                room.routes.held = []
+            begun: dict[int, int] = {}
+            for communicator in self._communicators.values():
+                if communicator.room is room:
+                    for instance, count in communicator.counts.items():
+                        begun[instance] = max(count, begun.get(instance, 0))
+        paused = worker_pb2.Paused(communicator=pause.communicator, turn=pause.turn, begun=begun)
+        self._tell(task, worker_pb2.CollectiveMessage(paused=paused))
+
+    def _reroute(self, told: worker_pb2.Reroute) -> None:
+        """Have what begins from now on go by another route.
+
+        Raises:
+            InvalidArgumentError: it makes no sense.
+        """
+        with self._lock:
+            room = self._room(told.communicator)
+            if room is None:
+                return
+            try:
+                plan = plan_of(told.route, len(room.members or told.route.place))
+            except ValueError as e:
+                raise InvalidArgumentError(str(e)) from None
+            held = room.routes.take(told.first, plan)
+        for communicator, computation in held:
+            self._agree(communicator, computation)
 
     def _ask_leader(
         self,
@@ -289,6 +331,10 @@ class Collectives:
             self.mixed.asked_for_step(task, message.ask_step, self._tell)
         elif kind == "step_known":
             self.mixed.step_known(message)
+        elif kind == "pause":
+            self._pause(task, message.pause)
+        elif kind == "reroute":
+            self._reroute(message.reroute)
         else:
             self.leading.asked(task, message)
 
@@ -305,6 +351,8 @@ class Collectives:
                 room = self._room(ready.communicator)
                 if room is not None:
                     room.members = members
+                    room.routes.begin(plan_of(ready.route, len(members)))
+                    room.rates = self.ways.rates()
                     rank = next(i for i, member in enumerate(members) if member.device == key.device)
                     communicator = self._communicators[key] = Communicator(room, rank, self._send_to)
         if joining is None:
@@ -418,7 +466,13 @@ class Collectives:
         """End the groups that a task which is gone was in, or was about to say who is in them."""
         self.leading.lost(task, error)
         with self._lock:
-            numbers = [number for number, room in self._rooms.items() if any(m.task == task for m in room.members)]
+            # A group that waits for its leader's word does not know by which route the others go on.
+            numbers = [
+                number
+                for number, room in self._rooms.items()
+                if any(m.task == task for m in room.members)
+                or (room.routes.held is not None and task == self._leader_task)
+            ]
             joining = list(self._joining) if task == self._leader_task else []
         for number in numbers:
             self._break(number, error)
@@ -454,6 +508,7 @@ class Collectives:
                     self._ended.popitem(last=False)
             if room is None:
                 return
+            failed += [computation for _, computation in room.routes.held or ()]
             for key, communicator in list(self._communicators.items()):
                 if communicator.room is room:
                     del self._communicators[key]
@@ -504,7 +559,6 @@ def _member(told: worker_pb2.GroupMember) -> Member:
         told.is_foreign,
         at.host,
         max(at.cores, 1),
-        at.bytes_s,
     )
 
 

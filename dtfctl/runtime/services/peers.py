@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 ChannelFactory = Callable[[str, str], grpc.Channel]
 # How long a request that needs no computing may take before the peer counts as gone.
 REQUEST_TIMEOUT_S = 30.0
+RATES_S = 60.0
+"""How long it is believed what a link has carried."""
 SERVICE = "/dtf.WorkerService/"
 
 
@@ -387,11 +390,13 @@ class Peers:
             found = {t: (list(p.links), p.ledger) for t, p in self._peers.items() if p.links}
         return {task: figures_of(links, ledger) for task, (links, ledger) in found.items()}
 
-    def slowest_rate(self) -> float:
-        """Give what the slowest link carries that was measured, in bytes a second; 0 where none was."""
+    def rates(self) -> dict[str, float]:
+        """Give what links carry to each task by transfers that were timed of late, in bytes a second."""
         with self._lock:
-            links = [list(peer.links) for peer in self._peers.values()]
-        return min((rate for rate, _ in map(rate_of, links) if rate > 0), default=0.0)
+            links = {task: list(peer.links) for task, peer in self._peers.items() if peer.links}
+        newest = time.monotonic() - RATES_S
+        timed = {task: rate_of(of) for task, of in links.items()}
+        return {task: rate for task, (rate, at) in timed.items() if rate > 0 and at > newest}
 
     def ledger(self, task: str) -> Ledger | None:
         """Find what is known of codecs on the way to a task; None where it is not one of this cluster's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -312,6 +313,16 @@ class TaskServer:
         """Tell how this task sends to each one that it is linked to, by `job/index`."""
         found = {DeviceSpec.from_string(task): figures for task, figures in self._peers.figures().items()}
         return {f"{spec.job}/{spec.task}": figures for spec, figures in found.items()}
+
+    def news(self) -> tuple[str, ...]:
+        """List what a person is to know of groups that this task leads, newest last, each with a number of its own."""
+        return self.worker.collectives.leading.news
+
+    def stand(self, rack: str, rates: Mapping[str, float]) -> None:
+        """Note in which rack this task stands, and what ways to others carry (by `job/index`, in bytes a second)."""
+        names = {name: name.partition("/") for name in rates}
+        told = {task_name(job, int(index)): rates[name] for name, (job, _, index) in names.items()}
+        self.worker.collectives.ways.told(rack, told)
 
     # Peers ------------------------------------------------------------------------------------------------------------
 

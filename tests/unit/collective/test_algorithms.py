@@ -16,6 +16,7 @@ from dtfctl.runtime.collective.algorithms import Algorithm, Array
 from dtfctl.runtime.collective.all_reduce import ORDERS, all_reduce
 from dtfctl.runtime.collective.choice import Layout, choose
 from dtfctl.runtime.collective.merging import MERGES, final_of
+from dtfctl.runtime.collective.topology import UNKNOWN, Plan
 
 
 class Mail:
@@ -30,8 +31,10 @@ class Mail:
 class Seat:
     """A member's view of the group."""
 
-    def __init__(self, mail: Mail, rank: int, hosts: Sequence[int]) -> None:
+    def __init__(self, mail: Mail, rank: int, hosts: Sequence[int], layout: Layout | None = None) -> None:
         self.mail, self.rank, self.size, self.hosts = mail, rank, len(hosts), hosts
+        layout = layout or Layout(tuple(hosts))
+        self.racks, self.places = layout.racks, layout.places
 
     def send(self, to: int, tag: str, value: Array) -> None:
         assert to != self.rank
@@ -45,11 +48,15 @@ class Seat:
 
 
 def run(
-    size: int, start: Callable[[Seat], Algorithm], order: random.Random, hosts: Sequence[int] = ()
+    size: int,
+    start: Callable[[Seat], Algorithm],
+    order: random.Random,
+    hosts: Sequence[int] = (),
+    layout: Layout | None = None,
 ) -> tuple[list[Array], Mail]:
     """Run all members, one step of any of them at a time; their results."""
     mail = Mail()
-    going = {rank: start(Seat(mail, rank, hosts or [0] * size)) for rank in range(size)}
+    going = {rank: start(Seat(mail, rank, hosts or [0] * size, layout)) for rank in range(size)}
     wanted: dict[int, tuple[int, str] | None] = dict.fromkeys(going)
     results: dict[int, Array] = {}
     while going:
@@ -83,9 +90,11 @@ def reduced(
     merge: str = "Add",
     final: str = "Id",
     chunks: int = 1,
+    plan: Plan = UNKNOWN,
 ) -> tuple[list[Array], Mail]:
     size = len(values)
-    choice = choose(values[0].nbytes, Layout(tuple(hosts), (2,) * size), hint)
+    layout = Layout(tuple(hosts), (2,) * size, plan)
+    choice = choose(values[0].nbytes, layout, hint)
     return run(
         size,
         lambda seat: all_reduce(
@@ -93,6 +102,7 @@ def reduced(
         ),
         order,
         hosts,
+        layout,
     )
 
 
@@ -162,6 +172,36 @@ def test_nobody_sends_more_than_twice_its_array(size: int, hint: str) -> None:
 def test_short_arrays_take_two_messages_a_member(size: int, hint: str) -> None:
     _, mail = reduced([np.ones(1, np.float32)] * size, [0] * size, hint, random.Random(1))
     assert len(mail.sent) == 2 * (size - 1)
+
+
+@given(
+    racks=st.lists(st.integers(0, 2), min_size=2, max_size=6),
+    members=st.integers(1, 3),
+    hint=st.sampled_from(NAMES),
+    seed=st.integers(0, 1 << 30),
+)
+@settings(max_examples=60, deadline=None)
+def test_racks_and_places_change_the_way_and_not_the_sum(racks: list[int], members: int, hint: str, seed: int) -> None:
+    hosts = [host for host in range(len(racks)) for _ in range(members)]
+    places = list(range(len(hosts)))
+    random.Random(seed).shuffle(places)
+    plan = Plan(tuple(places), tuple(racks[host] for host in hosts), 1e9, 1e9, 1e9, 1e8)
+    values = [np.arange(500, dtype=np.int64) * (rank + 1) for rank in range(len(hosts))]
+    results, _ = reduced(values, hosts, hint, random.Random(seed), plan=plan)
+    assert all((result == sum(values)).all() for result in results)
+
+
+def test_between_racks_goes_least_where_racks_merge_first() -> None:
+    """Of two racks with 4 hosts each: a rack sends the other one as much as one member has."""
+    racks = [rank % 2 for rank in range(8)]
+    plan = Plan(tuple(range(8)), tuple(racks), 1e9, 1e9, 1e9, 1e8)
+    value = np.ones(4096, np.float32)
+
+    def between(hint: str) -> int:
+        _, mail = reduced([value] * 8, list(range(8)), hint, random.Random(3), plan=plan)
+        return max(sum(n for source, to, n in mail.sent if racks[source] == r != racks[to]) for r in (0, 1))
+
+    assert between("hierarchical") == value.nbytes < min(between("ring"), between("pieces"))
 
 
 def test_between_hosts_goes_least_where_hosts_merge_first() -> None:

@@ -285,7 +285,7 @@ def test_foreign_members_that_wait_and_give_up_leave_nothing(monkeypatch: pytest
 def test_steps_whose_master_never_answers_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The master of a step in a mixed group counts the steps; who computes asks it, and may be cancelled meanwhile."""
     monkeypatch.setattr(members, "submit", lambda function, *args: None)
-    neighbours: Any = SimpleNamespace(slowest_rate=lambda: 0.0)
+    neighbours: Any = SimpleNamespace(rates=dict)
     collectives = Collectives(TASK, 1, neighbours)
 
     def run() -> Iterable[None]:

@@ -7,13 +7,14 @@ from hypothesis import given, settings, strategies as st
 
 from dtfctl.runtime.collective.all_reduce import ORDERS
 from dtfctl.runtime.collective.choice import CHUNK_BYTES, Layout, choose, seconds
+from dtfctl.runtime.collective.topology import Plan
 
 MB = 1 << 20
 
 
 def apart(count: int, bytes_s: float = 0.0) -> Layout:
     """Members on a host each."""
-    return Layout(tuple(range(count)), (8,) * count, bytes_s)
+    return Layout(tuple(range(count)), (8,) * count, Plan(bytes_s=bytes_s))
 
 
 def together(count: int, cores: int = 2) -> Layout:
@@ -46,7 +47,7 @@ def test_a_slow_link_changes_what_is_best() -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_it_says_what_it_has_weighed(nbytes: int, hosts: list[int], cores: int, bytes_s: float) -> None:
-    layout = Layout(tuple(hosts), (cores,) * len(hosts), bytes_s)
+    layout = Layout(tuple(hosts), (cores,) * len(hosts), Plan(bytes_s=bytes_s))
     choice = choose(nbytes, layout)
     assert choice == choose(nbytes, layout)
     assert all(name in choice.why for name in ORDERS if name != choice.name)

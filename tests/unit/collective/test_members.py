@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dtfctl.runtime.collective import members
+from dtfctl.runtime.collective import leading, members, own_ways
 from dtfctl.runtime.collective.all_reduce import ORDERS
 from dtfctl.runtime.collective.members import Collectives
 from dtfctl.runtime.collective.sessions import SessionCollectives
@@ -22,11 +22,18 @@ TASKS = [f"/job:worker/replica:0/task:{i}" for i in range(3)]
 
 
 class Post:
-    """Messages between tasks, kept until they are let through."""
+    """Messages between tasks, kept until they are let through.
 
-    def __init__(self) -> None:
+    Args:
+        apart: each task is on a host of its own.
+    """
+
+    def __init__(self, apart: bool = False) -> None:
         self.held: list[tuple[str, str, Message]] = []
-        self.tasks = {task: Collectives(task, 1, Door(self, task), TASKS[0]) for task in TASKS}
+        self.rates: dict[str, dict[str, float]] = {}
+        self.tasks = {
+            task: Collectives(task, 1, Door(self, task), TASKS[0], host=task if apart else "") for task in TASKS
+        }
 
     def deliver_arrays(self, count: int) -> int:
         """Let that many arrays through, and all else; return how many there were."""
@@ -74,8 +81,8 @@ class Door:
     def hear_of(self, task: str) -> None:
         return
 
-    def slowest_rate(self) -> float:
-        return 0.0
+    def rates(self) -> Mapping[str, float]:
+        return self._post.rates.get(self._task, {})
 
     def send(self, task: str, messages: Sequence[Message]) -> None:
         self._post.held += [(self._task, task, message) for message in messages]
@@ -185,3 +192,108 @@ def test_a_member_that_is_lost_at_any_moment_ends_the_step_for_all(
             assert all(steps[task].results for task in left)
             return
     raise AssertionError("it does not end")
+
+
+def steps_of(post: Post, size: int = 4) -> list[Step]:
+    return [Step(post, task, size=size, hint="ring") for task in range(3)]
+
+
+def sent_to(post: Post, task: int) -> set[str]:
+    """Name the tasks to which one has sent arrays that were not delivered yet."""
+    return {to for source, to, message in post.held if source == TASKS[task] and message.kind is Kind.TENSOR}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
+    """Time passes when the test says so."""
+    now = [100.0]
+    for module in (own_ways, leading):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def passes(seconds: float) -> None:
+        now[0] += seconds
+
+    yield passes
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Post:
+    """Tasks on a host each."""
+    monkeypatch.setattr(members, "submit", lambda function, *args: function(*args))
+    return Post(apart=True)
+
+
+def test_a_slow_way_is_gone_round_from_the_next_step_on(hosts: Post, clock: Callable[[float], None]) -> None:
+    good = {task: {other: 100e6 for other in TASKS if other != task} for task in TASKS}
+    hosts.rates = good
+    for _ in range(2):
+        steps = steps_of(hosts)
+        assert sent_to(hosts, 0) <= {TASKS[1]} and sent_to(hosts, 1) <= {TASKS[2]}
+        hosts.deliver()
+        assert [s.results[0].tolist() for s in steps] == [[3.0] * 4] * 3
+    clock(10)
+    hosts.rates = good | {TASKS[0]: {TASKS[1]: 5e6, TASKS[2]: 100e6}}
+    steps = steps_of(hosts)  # its first task says what it has seen; this step goes on as the one before
+    hosts.deliver()
+    assert all(step.results for step in steps)
+    assert not any("carries" in news for t in TASKS[1:] for news in hosts.tasks[t].leading.news)
+    (news,) = hosts.tasks[TASKS[0]].leading.news
+    assert "worker/0, worker/2, worker/1" in news and "worker/0 to worker/1 carries 5 MB/s, others 100" in news
+    steps = steps_of(hosts)
+    assert sent_to(hosts, 0) == {TASKS[2]} and sent_to(hosts, 2) == {TASKS[1]} and sent_to(hosts, 1) == {TASKS[0]}
+    hosts.deliver()
+    assert [s.results[0].tolist() for s in steps] == [[3.0] * 4] * 3
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_members_that_are_not_equally_far_change_places_together(
+    hosts: Post, clock: Callable[[float], None], late: int
+) -> None:
+    for _ in range(2):
+        steps = steps_of(hosts)
+        hosts.deliver()
+    clock(10)
+    who, after, other = TASKS[(late + 1) % 3], TASKS[(late + 2) % 3], TASKS[late]
+    hosts.rates = {who: {after: 5e6, other: 100e6}}
+    ahead = {task: Step(hosts, task, hint="ring") for task in range(3) if task != late}
+    hosts.deliver()  # they have begun and wait; the leader has asked all, and told them
+    assert hosts.tasks[TASKS[0]].leading.news
+    ahead[late] = Step(hosts, late, hint="ring")
+    hosts.deliver()
+    assert [ahead[task].results[0].tolist() for task in range(3)] == [[3.0] * 4] * 3
+    steps = steps_of(hosts)
+    hosts.deliver()
+    assert [s.results[0].tolist() for s in steps] == [[3.0] * 4] * 3
+
+
+def test_what_waits_for_a_route_ends_with_the_group(hosts: Post, clock: Callable[[float], None]) -> None:
+    steps_of(hosts)
+    hosts.deliver()
+    clock(10)
+    hosts.rates = {TASKS[0]: {TASKS[1]: 5e6, TASKS[2]: 100e6}}
+    steps_of(hosts)
+    # The last one's answer to the leader never comes.
+    hosts.deliver(lambda source, to, message: source == TASKS[2] and message.kind is Kind.COLLECTIVE)
+    waiting = Step(hosts, 1, hint="ring")
+    assert not waiting.results and waiting.token.reason is None
+    hosts.lose(2)
+    hosts.deliver()
+    assert waiting.token.reason is not None
+    for task in (0, 1):
+        hosts.tasks[TASKS[task]].end_session(f"session {task}")
+    assert [hosts.tasks[TASKS[task]].rooms for task in (0, 1)] == [0, 0]
+
+
+def test_who_waits_for_a_route_does_not_outlive_its_leader(hosts: Post, clock: Callable[[float], None]) -> None:
+    steps_of(hosts)
+    hosts.deliver()
+    clock(10)
+    hosts.rates = {TASKS[1]: {TASKS[2]: 5e6, TASKS[0]: 100e6}}
+    steps_of(hosts)
+    hosts.deliver(lambda source, to, message: source != TASKS[0] and message.kind is Kind.COLLECTIVE and to == TASKS[0])
+    hosts.deliver(lambda source, to, message: to == TASKS[0] and source == TASKS[2])
+    waiting = Step(hosts, 2, hint="ring")
+    assert not waiting.results
+    hosts.lose(0)
+    hosts.deliver()
+    assert waiting.token.reason is not None

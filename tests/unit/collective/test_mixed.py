@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,6 +61,9 @@ class Wire:
         except OpError as e:
             told(None, e)
         return lambda: None
+
+    def rates(self) -> Mapping[str, float]:
+        return {}
 
     def learn(self, task: str, life: int) -> None:
         raise AssertionError("a foreign task has no life that is known")

@@ -16,6 +16,7 @@ from dtfctl.health.beats import (
     Carried,
     PeerDown,
     PeerUp,
+    Place,
     pack,
     unpack,
     unpack_all,
@@ -172,11 +173,13 @@ def test_phi_grows_with_silence() -> None:
     [
         Beat("worker/1", 3, True, 17),
         Beat("worker/1", 3, True, 17, links=(Carried("ps/0", "tcp", True, 1.18e8, 5, "int8 off"),)),
+        Beat("worker/1", 3, True, 17, news=("1 groups go another way",)),
+        Place("r1", (("ps/0", 1.18e8),)),
         PeerDown("ps", 0, 2, "killed by SIGKILL"),
         PeerUp("ps", 0, "127.0.0.1:1", 3),
     ],
 )
-def test_notes_survive_the_way(note: Beat | PeerDown | PeerUp) -> None:
+def test_notes_survive_the_way(note: Beat | PeerDown | PeerUp | Place) -> None:
     assert unpack(pack(note)) == note
 
 

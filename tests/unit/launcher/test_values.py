@@ -7,11 +7,13 @@ import json
 import socket
 from dataclasses import is_dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from dtfctl.health import beats
 from dtfctl.health.restart import Ending, RestartPolicy
 from dtfctl.launcher.agent.tell.peers import PeerBoard
 from dtfctl.launcher.agent.tell.task_socket import TaskSocket
@@ -30,9 +32,9 @@ from dtfctl.launcher.errors import (
     UsageError,
 )
 from dtfctl.launcher.messages import codec
-from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, Peer, TaskOrder
+from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, Peer, TaskOrder, Way
 from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport
-from dtfctl.launcher.model import Progress, TaskStatus
+from dtfctl.launcher.model import LinkStatus, Progress, TaskStatus
 from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import select
@@ -193,6 +195,35 @@ def test_a_place_that_is_known_is_not_taken_back_by_a_controller_that_has_not_he
         assert board.addresses() == {"ps/0": "c:0"}
     finally:
         line.close()
+
+
+def test_tasks_are_told_where_they_stand(tmp_path: Path) -> None:
+    told: list[tuple[tuple[str, ...], object]] = []
+    line: Any = SimpleNamespace(tell=lambda names, note: told.append((tuple(names), beats.unpack(note))))
+    record = SimpleNamespace(port=1, incarnation=1, state="running", reason="")
+    here: Any = SimpleNamespace(name="ps/0", is_wanted=True, record=record)
+    board = PeerBoard(line, {"ps/0": here}, "b")
+    ways = (Way("worker/0", 1e8),)
+    place = beats.Place("r1", (("worker/0", 1e8),))
+    board.stand("r1", ways)
+    board.stand("r1", ways)
+    assert told == [(("ps/0",), place)], "once, as long as it stays so"
+    told.clear()
+    board.came_up(here)
+    assert (("ps/0",), place) in told
+
+
+def test_orders_say_what_was_measured_from_a_host() -> None:
+    spec = ClusterSpec(
+        "c",
+        {"worker": TaskGroup(3)},
+        host_groups={"all": HostGroup(tuple(map(HostName, "abc")), slots=1, rack="r1")},
+    )
+    rows = tuple(TaskRow(name, host) for name, host in placement.place(spec).items())
+    links = (LinkStatus("a", "b", 1e-4, 123_456_789.0), LinkStatus("a", "c"), LinkStatus("b", "a", 1e-4, 5e7))
+    orders = reconcile.reconcile(reconcile.Desired("c", spec, rows, links=links), reconcile.Observed())
+    assert [orders[host].ways for host in "abc"] == [(Way("worker/1", 123e6),), (Way("worker/0", 5e7),), ()]
+    assert {orders[host].rack for host in "abc"} == {"r1"}
 
 
 def test_ports_prefer_the_former_then_the_range() -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from dtfctl.health import beats
 from dtfctl.launcher.agent.tell.task_socket import TaskSocket
-from dtfctl.launcher.messages.orders import Peer
+from dtfctl.launcher.messages.orders import Peer, Way
 from dtfctl.launcher.model import TaskState
 
 
@@ -47,6 +47,7 @@ class PeerBoard:
         self._tasks = tasks
         self._advertise = advertise
         self._others: dict[str, Peer] = {}
+        self._place = beats.Place("", ())
         self._wanted: frozenset[str] = frozenset()
         """The tasks that belong to the cluster now."""
 
@@ -71,6 +72,13 @@ class PeerBoard:
     def _gave_up(self, name: str) -> bool:
         task, other = self._tasks.get(name), self._others.get(name)
         return (task is not None and task.record.state == "failed") or (other is not None and not other.address)
+
+    def stand(self, rack: str, ways: Iterable[Way], *, heard: bool = False) -> None:
+        """Tell the tasks where this host stands, and what ways from it carry; if `heard`, a former agent has."""
+        place = beats.Place(rack, tuple((way.task, way.bytes_s) for way in ways))
+        if place != self._place and not heard:
+            self._socket.tell(self._running(), _packed(place))
+        self._place = place
 
     def know(self, others: Iterable[Peer], expected: Iterable[str]) -> None:
         """Take over what a former agent knew; the tasks have heard it."""
@@ -124,6 +132,8 @@ class PeerBoard:
     def came_up(self, task: LocalTask) -> None:
         """Tell the others that a task of this host came up, and tell it who else is up."""
         self._tell_all(self._peer_of(task, up=True))
+        if self._place.rack or self._place.rates:
+            self._socket.tell((task.name,), _packed(self._place))
         for other in self._tasks.values():
             if self._is_here(other.name) and other is not task and other.record.incarnation:
                 up = other.record.state == "running"

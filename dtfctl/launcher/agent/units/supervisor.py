@@ -102,6 +102,7 @@ class Supervisor:
         self._take_folders()
         for task, record in resources.first_ports(state.tasks.values()):
             state.set(task, record)
+        state.peers.stand(orders.rack, orders.ways)
         state.peers.update(orders.peers, orders.expected)
         state.dirty = True
         if orders.save > before.save:
@@ -343,6 +344,7 @@ class Supervisor:
         self._give_orders(saved.orders)
         for process in state.jobs.values():
             process.find_progress()
+        state.peers.stand(saved.orders.rack, saved.orders.ways, heard=True)
         state.peers.know(saved.orders.peers, saved.orders.expected)
         now = time.monotonic()
         for unit in list(state.units()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from dtfctl.figures import TaskFigures
@@ -42,6 +43,7 @@ class TaskUnit(Unit):
         self.blas = ""
         self.faults = 0
         self.unreachable: tuple[str, ...] = ()
+        self._told: int | None = None
         self.stuck = ""
         """What of it does not serve, as it says itself."""
 
@@ -99,6 +101,7 @@ class TaskUnit(Unit):
         self.health = "unknown"
         self.unreachable = ()
         self.stuck = ""
+        self._told = None
         self.monitor = Monitor(limits)
         if self.record.state == "running":
             self.monitor.beat(now)
@@ -125,6 +128,7 @@ class TaskUnit(Unit):
         self.steps, self.spared_bytes = beat.steps, beat.spared_bytes
         self.transport, self.blas, self.faults = beat.transport, beat.blas, beat.faults
         self.links, self.figures = beat.links, beat.figures
+        self._tell_news(beat.news)
         if self.unreachable != beat.unreachable:
             self.unreachable, self.state.dirty = beat.unreachable, True
         if not beat.ready or self.record.state != "starting":
@@ -132,6 +136,15 @@ class TaskUnit(Unit):
         self.state.set(self, ready(self.record))
         self.health = self.monitor.tick(now)
         return True
+
+    def _tell_news(self, news: Sequence[str]) -> None:
+        """Make an event of what is new; what the first beat tells to this agent was told to the one before it."""
+        numbered = [(int(number), text) for number, _, text in (each.partition(" ") for each in news)]
+        if self._told is not None:
+            for number, text in numbered:
+                if number > self._told:
+                    self.state.happened("group.rerouted", self.name, text, self.record.incarnation)
+        self._told = max((number for number, _ in numbered), default=0)
 
     def judge(self, limits: HealthLimits, now: float) -> Finding | None:
         record = self.record

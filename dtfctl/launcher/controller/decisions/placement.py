@@ -18,7 +18,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from dtfctl.launcher.controller.decisions.link_rates import LEAST_SHARE
 from dtfctl.launcher.errors import SpecError
+from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
 
 
@@ -62,8 +64,12 @@ def place(
     kept: Mapping[str, str] | None = None,
     closed: Collection[str] = (),
     gpus: Mapping[str, int] | None = None,
+    links: Sequence[LinkStatus] = (),
 ) -> dict[str, str]:
     """Place every task of the spec, in its order, on a host; tasks in `kept` stay where they are if they may.
+
+    A ps goes where the ways to the other hosts are good, by the `links` that were measured and by racks: all others
+    fetch from it.
 
     Spares are used in place of closed hosts only. Where nothing else is left, a task gets a closed host and waits.
 
@@ -77,7 +83,7 @@ def place(
     for choices in ([room for room in usable if not room.spare], usable, usual):
         wanted = [name for name in spec.task_names if name not in placed]
         if wanted:
-            placed |= fill(spec, choices, placed, wanted)
+            placed |= fill(spec, choices, placed, wanted, links=links)
         if not closed:
             break
     for name in spec.task_names:
@@ -98,12 +104,13 @@ def fill(
     kept: Mapping[str, str],
     wanted: Sequence[str],
     avoid: Mapping[str, Collection[str]] | None = None,
+    links: Sequence[LinkStatus] = (),
 ) -> dict[str, str]:
     """Find hosts for the `wanted` tasks beside the `kept` ones; a task for which there is no place is left out.
 
     `avoid`: hosts on which a task has failed before; they are no place for it.
     """
-    placer = Placer(spec, open_rooms, kept)
+    placer = Placer(spec, open_rooms, kept, links)
     placed: dict[str, str] = {}
     for name in wanted:
         host = placer.find(name, (avoid or {}).get(name, ()))
@@ -116,8 +123,15 @@ def fill(
 class Placer:
     """Finds places one after the other, and keeps count of what is taken."""
 
-    def __init__(self, spec: ClusterSpec, open_rooms: Sequence[Room], kept: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        open_rooms: Sequence[Room],
+        kept: Mapping[str, str],
+        links: Sequence[LinkStatus] = (),
+    ) -> None:
         self._spec = spec
+        self._remote = _remote(open_rooms, links)
         self._rooms = open_rooms
         self._racks = {host.name: host.rack for host in spec.hosts}
         self._hosts: dict[str, str] = {}
@@ -159,11 +173,28 @@ class Placer:
         choices = [room for room in fitting if not room.spare] or fitting
         if not choices:
             return None
+        if job == "ps":
+            # Of equals the nearest comes first.
+            choices = sorted(choices, key=lambda room: self._remote[room.name])
         if group.spread == "pack":
             return choices[0].name
         if group.spread == "rack":
             return min(choices, key=lambda r: (self._rack_tasks[job, r.rack], self._tasks[r.name])).name
         return min(choices, key=lambda room: self._tasks[room.name]).name
+
+
+def _remote(hosts: Sequence[Room], links: Sequence[LinkStatus]) -> dict[str, tuple[int, int]]:
+    """Tell how far hosts are from the others: to how many of them the way is slow, and how many are in other racks."""
+    names = {room.name for room in hosts}
+    rates = {(a.source, a.target): a.bytes_s for a in links if a.bytes_s > 0 and {a.source, a.target} <= names}
+    least = LEAST_SHARE * max(rates.values(), default=0.0)
+    slow: Counter[str] = Counter()
+    for (source, target), rate in rates.items():
+        if rate < least:
+            slow[source] += 1
+            slow[target] += 1
+    racks = Counter(room.rack for room in hosts if not room.spare)
+    return {room.name: (slow[room.name], -racks[room.rack]) for room in hosts}
 
 
 def _admits(group: TaskGroup, room: Room) -> bool:

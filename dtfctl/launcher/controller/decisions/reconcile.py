@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dtfctl.health.beats import MOST_LINKS
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.controller.decisions.checkpoint_folders import folder_orders
@@ -16,8 +18,9 @@ from dtfctl.launcher.controller.decisions.job_orders import client_orders
 from dtfctl.launcher.controller.decisions.moves import failed_elsewhere
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
 from dtfctl.launcher.controller.state.store import TaskRow
-from dtfctl.launcher.messages.orders import HostOrders, LogRules, Peer, TaskOrder
+from dtfctl.launcher.messages.orders import HostOrders, LogRules, Peer, TaskOrder, Way
 from dtfctl.launcher.messages.reports import Report
+from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.spec.model import ClusterSpec
 
 
@@ -32,6 +35,8 @@ class Desired:
     task_command: tuple[str, ...] = ()
     save: int = 0
     """See `HostOrders`."""
+    links: tuple[LinkStatus, ...] = ()
+    """What was measured between hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
         by_host.setdefault(row.host, []).append(row)
     peers = peers_of(desired.tasks, observed)
     place_of = {row.name: row.host for row in desired.tasks}
+    racks = {host.name: host.rack for host in spec.hosts}
     rules = restart_policy(spec)
     folders = folder_orders(spec, desired.jobs, place_of, observed.reports, observed.down, observed.now)
     return {
@@ -80,6 +86,8 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
             bad_host_log=spec.restart.bad_host_when.log,
             lease_s=0.0 if spec.is_local else spec.health.lease,
             folders=folders.get(host, ()),
+            rack=racks.get(host) or "",
+            ways=ways_from(host, desired.tasks, desired.links),
             save=desired.save,
         )
         for host, rows in by_host.items()
@@ -98,6 +106,13 @@ def left_out(spec: ClusterSpec, tasks: Sequence[TaskRow], down: Collection[str])
         if group.min is not None and group.count - len(names) >= group.min:
             absent.update(names)
     return frozenset(absent)
+
+
+def ways_from(host: str, tasks: Sequence[TaskRow], links: Sequence[LinkStatus]) -> tuple[Way, ...]:
+    """List what was measured of the ways from a host to those of tasks elsewhere; of many tasks the first ones."""
+    rates = {link.target: link.bytes_s for link in links if link.source == host and link.bytes_s > 0}
+    found = (Way(row.name, float(f"{rates[row.host]:.3g}")) for row in tasks if row.host in rates)
+    return tuple(itertools.islice(found, MOST_LINKS))
 
 
 def restart_policy(spec: ClusterSpec) -> RestartPolicy:

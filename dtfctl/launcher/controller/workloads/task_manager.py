@@ -13,6 +13,7 @@ from dtfctl.launcher.controller.decisions.link_rates import LinkRates
 from dtfctl.launcher.controller.decisions.placement import place
 from dtfctl.launcher.controller.decisions.step_times import StepTimes
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
+from dtfctl.launcher.controller.hosts.links import LinkRecord
 from dtfctl.launcher.controller.state import job_lifecycle
 from dtfctl.launcher.controller.state.desired_state import DesiredState
 from dtfctl.launcher.controller.state.store import TaskRow
@@ -40,11 +41,14 @@ class Applied:
 class TaskManager:
     """The cluster's tasks. Owned by the controller's loop."""
 
-    def __init__(self, paths: ClusterPaths, desired_state: DesiredState, hosts: HostManager) -> None:
+    def __init__(
+        self, paths: ClusterPaths, desired_state: DesiredState, hosts: HostManager, record: LinkRecord
+    ) -> None:
         self._paths = paths
         self._desired_state = desired_state
         self._hosts = hosts
         self._revision = 0
+        self._record = record
         self.links = LinkFaults()
         self._rates = LinkRates()
         self.steps = StepTimes()
@@ -64,13 +68,13 @@ class TaskManager:
         standings = self._hosts.standings() if desired_state.spec is not None else {}
         closed = {name for name, standing in standings.items() if standing.is_down or not standing.takes_new}
         kept = {row.name: row.move_to or row.host for row in desired_state.tasks.values()}
-        placed = place(spec, kept, closed, self._hosts.gpus())
+        placed = place(spec, kept, closed, self._hosts.gpus(), self._record.known(self._hosts.all.keys()))
         chosen: frozenset[str] | None = None
         if only:
             chosen = frozenset(chosen_of(only, self.statuses(), placed))
             if desired_state.spec is not None and not prune:
                 spec = with_others(desired_state.spec, spec, chosen)
-                placed = place(spec, kept, closed, self._hosts.gpus())
+                placed = place(spec, kept, closed, self._hosts.gpus(), self._record.known(self._hosts.all.keys()))
         change = take_over(
             desired_state.spec, spec, desired_state.tasks, placed, task_command != desired_state.task_command, chosen
         )
@@ -215,4 +219,5 @@ class TaskManager:
             jobs=tuple(desired_state.jobs),
             task_command=desired_state.task_command,
             save=self._hosts.lending.save,
+            links=self._record.known(self._hosts.all.keys()),
         )

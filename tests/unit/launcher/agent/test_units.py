@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dtfctl.health.beats import Beat
 from dtfctl.health.restart import Ending, RestartPolicy
 from dtfctl.launcher.agent.units import state_file
 from dtfctl.launcher.agent.units.host_units import HostUnits
@@ -43,6 +44,21 @@ def test_only_a_task_gets_another_port_where_its_own_was_taken(state: HostUnits)
     ending = Ending(ADDRESS_IN_USE_EXIT)
     assert task(state).record_at_end(ending).port == 0
     assert process(state).record_at_end(ending).port == 4000, "the script's exit code means what the script says"
+
+
+def test_what_a_task_has_to_say_is_an_event_once(state: HostUnits) -> None:
+    unit = task(state)
+    unit.watch(state.orders.health, 0.0)
+
+    def beat(*news: str) -> None:
+        unit.hear(Beat("ps/0", 1, True, 0, news=news), 0.0)
+
+    beat("3 told to the agent before this one")
+    beat("3 told to the agent before this one", "4 now")
+    beat("4 now", "5 then")
+    _, report = state.reports.wait(0, 0.0)
+    told = [(item.kind, item.reason) for item in report.happenings]
+    assert told == [("group.rerouted", "now"), ("group.rerouted", "then")]
 
 
 def test_memory_that_ran_out_ends_a_job_for_good_and_a_task_for_now(state: HostUnits) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtfctl.launcher.controller.decisions.placement import fill, place, rooms
+from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.spec import load_spec, parse_spec
 from tests.unit.cli.harness import ROOT
 
@@ -31,6 +32,25 @@ def test_a_spare_that_one_group_names_is_for_that_group_alone() -> None:
     assert fill(spec, rooms(spec, closed={"c"}), {}, ["ps/0"]) == {}
     unnamed = parse_spec(f"cluster: c\n{GROUPS}\ntasks: {tasks.replace('[main, spares]', 'main')}\n")
     assert fill(unnamed, rooms(unnamed, closed={"c"}), {}, ["ps/0"]) == {"ps/0": "z"}
+
+
+def link(source: str, target: str, bytes_s: float) -> LinkStatus:
+    return LinkStatus(source, target, 1e-4, bytes_s, 1.0)
+
+
+def test_a_ps_goes_where_ways_are_good() -> None:
+    spec = parse_spec("cluster: c\nhosts: {all: {names: 'a,b,c', slots: 1}}\ntasks: {ps: 1, worker: 2}\n")
+    assert place(spec)["ps/0"] == "a", "where nothing is known, in the order of the file"
+    slow = [link("a", "b", 9e6), link("b", "a", 8e7), link("a", "c", 9e6), link("b", "c", 9e7), link("c", "b", 9e7)]
+    placed = place(spec, links=slow)
+    assert placed == {"ps/0": "b", "worker/0": "a", "worker/1": "c"}
+    assert place(spec, placed, links=[])["ps/0"] == "b", "what runs stays"
+
+
+def test_a_ps_goes_where_most_hosts_are() -> None:
+    hosts = "{one: {names: a, slots: 1, rack: r1}, two: {names: 'b,c', slots: 1, rack: r2}}"
+    spec = parse_spec(f"cluster: c\nhosts: {hosts}\ntasks: {{ps: 1, worker: 2}}\n")
+    assert place(spec) == {"ps/0": "b", "worker/0": "a", "worker/1": "c"}
 
 
 def test_the_spares_of_the_rack_example_are_of_use() -> None:

@@ -1,0 +1,82 @@
+"""Groups over hosts in two racks with a slow link between these, and over a link that becomes slow."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.spec.model import HostGroup, HostName
+from tests.cluster.commands import Shell
+from tests.lab.conftest import cluster_of
+from tests.lab.netns import Lab
+from tests.lab.wire import long_links
+from tests.support.waiting import wait_until
+
+MEMBERS = 4
+PROGRAM = f"""
+import sys, time
+
+import dtfctl.runtime as tf
+
+steps, count, hint = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+with tf.device(f"/job:worker/task:{{task.task_id}}"):
+    summed = tf.raw_ops.CollectiveReduce(
+        input=tf.ones([count]), group_size={MEMBERS}, group_key=1, instance_key=1, merge_op="Add", final_op="Id",
+        subdiv_offsets=[0], communication_hint=hint,
+    )[:3]
+with tf.Session(task.master()) as session:
+    took = []
+    while steps < 0 or len(took) < steps:
+        begun = time.perf_counter()
+        assert session.run(summed).tolist() == [{MEMBERS}] * 3
+        took.append(time.perf_counter() - begun)
+    print("took", sorted(took)[len(took) // 2])
+"""
+
+
+@pytest.mark.nightly
+def test_groups_follow_racks_and_go_round_a_link_that_becomes_slow(
+    make_lab: Callable[[int], Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make_lab(MEMBERS)
+    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "home"))
+    # Hosts of one rack do not follow each other in their names.
+    racks = (lab.names[::2], lab.names[1::2])
+    names = [tuple(HostName(lab.address_of(name)) for name in rack) for rack in racks]
+    shell = Shell(tmp_path, {**os.environ, "NO_COLOR": "1"})
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+
+    def took(hint: str) -> float:
+        done = shell("submit", str(script), "6", "2000000", hint)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return max(float(line.split()[-1]) for line in done.stdout.splitlines() if "took" in line)
+
+    with long_links(lab, 400e6, 0.0005) as share:
+        share(racks[0], racks[1], 50e6)
+        share(racks[1], racks[0], 50e6)
+        groups = {f"r{i}": HostGroup(rack, slots=1, rack=f"r{i}") for i, rack in enumerate(names)}
+        spec = cluster_of(lab, ps=0, worker=MEMBERS, host_groups=groups)
+        cluster = Cluster.up(spec).cluster
+        assert cluster is not None
+        try:
+            found = {hint: took(hint) for hint in ("pieces", "ring", "auto")}
+            print(found)
+            # Which bytes go between racks does not depend on how busy this machine is: 2, 1.5 and 1 times the array.
+            assert found["auto"] < found["pieces"]
+            assert shell("submit", "--detach", str(script), "-1", "2000000", "ring").returncode == 0
+
+            def told() -> list[str]:
+                events = [json.loads(line) for line in shell("events", "-o", "json").stdout.splitlines()]
+                return [event["reason"] for event in events if event["event"] == "group.rerouted"]
+
+            assert not told()
+        finally:
+            cluster.down(grace_s=1.0)
+            lab.down()
