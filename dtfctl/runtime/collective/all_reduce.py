@@ -36,13 +36,14 @@ def all_reduce(
     """
     flat = np.ascontiguousarray(value).reshape(-1)
     out = group.empty(flat.shape, flat.dtype)
-    yield from _in_order(group, flat, out, merge, final, choice, coding)
+    yield from all_reduce_flat(group, flat, out, merge, final, choice, coding)
     return out.reshape(value.shape)
 
 
-def _in_order(
+def all_reduce_flat(
     group: Group, flat: Array, out: Array, merge: Merge, final: Final, choice: Choice, coding: Coding | None
 ) -> _Part:
+    """Merge flat arrays of all members into another one; see `all_reduce`."""
     if group.size == 1:
         np.copyto(out, flat)
         final(out)
@@ -51,7 +52,7 @@ def _in_order(
         parts = []
         for i, at in enumerate(cut(flat, choice.chunks)):
             all_of_it = _Within(group, range(group.size), f"{i}/")
-            parts.append(all_of_it.run(_in_order(all_of_it, flat[at], out[at], merge, final, each, None)))
+            parts.append(all_of_it.run(all_reduce_flat(all_of_it, flat[at], out[at], merge, final, each, None)))
         yield from _pipelined(parts)
     elif choice.inner is not None:
         of = group.racks if choice.by_rack else group.hosts
@@ -268,7 +269,7 @@ def _by_levels(
             merged = group.empty(merged.shape, merged.dtype)
             yield from inside.run(merge_all(inside, "u", flat[at], merged, merge))
         across = _Within(group, [ranks[local] for ranks in by_host.values()], "o")
-        yield from across.run(_in_order(across, merged, out[at], merge, final, inner, coding))
+        yield from across.run(all_reduce_flat(across, merged, out[at], merge, final, inner, coding))
         for other in range(len(mine)):
             if other != local:
                 inside.send(other, "d", out[at])

@@ -67,8 +67,10 @@ class Layout:
         """Tell where members stand as neighbours, by rank: those of one host beside each other."""
         if self.plan.places:
             return self.plan.places
-        order = sorted(range(len(self.hosts)), key=self.hosts.__getitem__)
-        return tuple(order.index(rank) for rank in range(len(order)))
+        places = [0] * len(self.hosts)
+        for place, rank in enumerate(sorted(range(len(self.hosts)), key=self.hosts.__getitem__)):
+            places[rank] = place
+        return tuple(places)
 
     def part(self, ranks: Sequence[int]) -> Layout:
         """Give the layout of some of the members."""

@@ -136,10 +136,12 @@ class Router:
         return worker_pb2.Reroute(turn=turn, route=route_of(going_on.plan), first=going_on.first)
 
     def text(self, before: Plan) -> str:
-        """Say for a person how members stand now, and why."""
+        """Say for a person how members stand now, and why; nothing where they stand as before."""
+        if (self.plan.order, self.plan.racks) == (before.order, before.racks):
+            return ""
         names = [task.partition("job:")[2].replace("/replica:0/task:", "/") for task in self._tasks]
         order = list(dict.fromkeys(names[rank] for rank in self.plan.order))
-        what = f"groups of {len(order)} tasks go " if self.plan.order != before.order else "groups still go "
+        what = f"groups of {len(order)} tasks go "
         hosts = dict(zip(reversed(self._map.hosts), reversed(names)))
         (source, target), rate = min(self._map.ways.items(), key=lambda way: way[1])
         why = (
