@@ -161,7 +161,7 @@ def _differs(a: Plan, b: Plan) -> bool:
 
 
 class Routes(Generic[Held]):
-    """By which route a member computes what: the newest that holds for it.
+    """Remembers by which route a member computes what: the newest that holds for it.
 
     Attributes:
         held: what waits for a new route; None as long as things may begin.
