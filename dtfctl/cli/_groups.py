@@ -12,7 +12,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
     "Watching and care": ("dashboard", "top", "profile", "graph", "doctor", "certificates", "metrics"),
     "Programs and what they leave": ("check", "checkpoint"),
-    "dtfctl itself": ("config", "schema", "completion", "version"),
+    "dtfctl itself": ("config", "schema", "export", "completion", "version"),
 }
 """The commands as `--help` shows them."""
 ORDER = tuple(name for names in GROUPS.values() for name in names)

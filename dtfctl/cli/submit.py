@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
     from dtfctl.launcher.model import (
         Framework,
+        JobRequest,
         JobStatus,
         PackageSource,
         Replication,
@@ -55,6 +56,7 @@ CHOICES = {
         "dtfctl submit --as-tensorflow tf1_script.py",
         "dtfctl submit --cpus 2 --memory 4GiB train.py",
         "dtfctl submit --framework torch --python ~/venv/bin/python ddp.py",
+        "dtfctl submit --up cluster.yaml train.py",
     ],
     exits=[0, 1, 2, 3, 4, 7, 8],
     pass_through=True,
@@ -181,6 +183,10 @@ def submit(
     max_time: Annotated[
         str | None, typer.Option("--max-time", metavar="TIME", help="Stop the job when it has run this long.")
     ] = None,
+    up: Annotated[
+        str | None,
+        typer.Option("--up", metavar="FILE", help="Bring this cluster up first; it goes when this command ends."),
+    ] = None,
 ) -> int:
     """Run a script on the cluster; stream what it writes and return its exit code.
 
@@ -202,7 +208,6 @@ def submit(
     from dtfctl.launcher.errors import UsageError
     from dtfctl.launcher.model import JobRequest
 
-    screen = session.screen
     late, rest = _options_after_script(args or [])
     name, replication = late.name or name, late.replication or replication
     job_id, detach = late.id or job_id, late.detach or detach
@@ -245,7 +250,39 @@ def submit(
         memory=None if memory is None else size_in_bytes(memory, "--memory"),
         gpus=gpus,
     )
-    cluster = session.open()
+    if up is None:
+        return _submit(session, session.open(), request, detach, wait)
+    if detach:
+        raise UsageError("--up and --detach exclude each other", "bring the cluster up by itself: dtfctl up FILE")
+    with _cluster_of_mine(session, up) as cluster:
+        return _submit(session, cluster, request, detach, wait)
+
+
+@contextmanager
+def _cluster_of_mine(session: Session, file: str) -> Iterator[Cluster]:
+    """Bring a cluster up for as long as this process lasts, however that ends."""
+    from dtfctl.launcher.errors import Conflict
+    from dtfctl.launcher.operator.ephemeral import take_down_after_me
+    from dtfctl.launcher.spec import load_spec
+
+    spec = load_spec(file, os.environ, for_up=True)
+    if any(info.name == spec.cluster for info in session.api.clusters()):
+        raise Conflict(f"{spec.cluster} is up already", "leave `--up` out to use it, or take it down: dtfctl down")
+    take_down_after_me(spec.cluster)
+    try:
+        result = session.api.Cluster.up(spec)
+        for problem in result.problems:
+            session.screen.error(problem)
+        if result.cluster is None or result.exit_code not in (0, 5):
+            raise typer.Exit(result.exit_code)
+        session.screen.note(f"{spec.cluster} is up: {result.running}/{result.wanted} tasks run")
+        yield result.cluster
+    finally:
+        session.api.Cluster.down_by_name(spec.cluster)
+
+
+def _submit(session: Session, cluster: Cluster, request: JobRequest, detach: bool, wait: bool) -> int:
+    screen = session.screen
     job_id = cluster.submit(request, screen.note)
     if detach:
         if screen.is_data:
@@ -332,7 +369,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
     state: str = status.state
     step, restarts = 0, status.restarts
     reason, has_begun, is_told = status.reason, False, False
-    with _cancel_on_interrupt(session, job_id) as interrupted:
+    with _cancel_on_interrupt(session, cluster, job_id) as interrupted:
         for item in cluster.follow_job(job_id):
             match item:
                 case JobOutput(line):
@@ -414,7 +451,7 @@ def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
 
 
 @contextmanager
-def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
+def _cancel_on_interrupt(session: Session, cluster: Cluster, job_id: str) -> Iterator[list[int]]:
     """Let the first Ctrl-C cancel the job in a thread of its own while it lasts, and the second raise.
 
     A handler that raised at once would break the stream in the middle and lose what the job writes while it stops.
@@ -426,7 +463,7 @@ def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
         from dtfctl.launcher.errors import LauncherError
 
         try:
-            session.open().cancel([job_id])
+            cluster.cancel([job_id])
         except LauncherError as error:
             session.screen.error(f"{job_id} could not be cancelled: {error.message}", error.hint)
 

@@ -231,8 +231,8 @@ def test_no_function_has_a_clock_call_it_again() -> None:
     assert not wrong, "use guard.repeat"
 
 
-AWAITED = {"launcher/providers/login.py"}
-"""Where somebody waits for a task that is made, and hears what it raised."""
+AWAITED = {"launcher/providers/login.py", "launcher/providers/ray/bridge.py"}
+"""Where somebody waits for a task that is made, and hears what it raised; and what runs without dtfctl, on hosts."""
 
 
 def test_no_task_of_an_event_loop_fails_unseen() -> None:

@@ -26,7 +26,7 @@ from dtfctl.launcher.operator import completion, controller_client, history, rem
 from dtfctl.launcher.operator.adopt import take_over
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers import ownership
+from dtfctl.launcher.providers import lenders, ownership
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, OnStage, Stage
 from dtfctl.launcher.selectors import chosen_of
 from dtfctl.launcher.spec.available import require_available
@@ -133,12 +133,8 @@ def _prepare(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> Conne
 
 def _borrow(paths: ClusterPaths, spec: ClusterSpec, connection: Connection) -> None:
     """See to it that somebody lends the hosts, where the spec says who."""
-    if spec.provider != "slurm":
-        return
-    from dtfctl.launcher.providers.slurm import allocation
-
     try:
-        allocation.acquire(paths, spec)
+        lenders.acquire(paths, spec)
     except LauncherError:
         if not paths.database.exists():
             connection.controller.forget(keep_logs=False)
@@ -270,21 +266,13 @@ def take_down(
                 problems = _down(paths, grace_s, force, keep_logs)
             if problems and not force:
                 return paths.name, problems
-            _give_back(paths)
+            lenders.release(paths)
         finally:
             paths.going_down.unlink(missing_ok=True)
         paths.lock.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         paths.folder.rmdir()
     return paths.name, problems
-
-
-def _give_back(paths: ClusterPaths) -> None:
-    """Give back what lends the hosts, where no controller could."""
-    if paths.allocation.exists():
-        from dtfctl.launcher.providers.slurm import allocation
-
-        allocation.release(paths)
 
 
 @contextlib.contextmanager

@@ -104,7 +104,13 @@ def _slurm(paths: ClusterPaths) -> Provider:
     return SlurmProvider(paths)
 
 
-_KINDS: dict[str, Callable[[ClusterPaths], Provider]] = {"ssh": _ssh, "slurm": _slurm}
+def _ray(paths: ClusterPaths) -> Provider:
+    from dtfctl.launcher.providers.ray.provider import RayProvider
+
+    return RayProvider(paths)
+
+
+_KINDS: dict[str, Callable[[ClusterPaths], Provider]] = {"ssh": _ssh, "slurm": _slurm, "ray": _ray}
 """What makes the provider of hosts other than this machine, by the spec's `provider`."""
 
 

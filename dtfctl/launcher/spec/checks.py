@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from dtfctl.launcher.spec.hostlist import MAX_HOSTS
-from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec, HostGroup, Slurm, Ssh, lent_hosts
+from dtfctl.launcher.spec.model import LENDERS, LOCAL_NAMES, ClusterSpec, HostGroup, Ray, Slurm, Ssh, lent_hosts
 from dtfctl.launcher.spec.parse import Reader
 from dtfctl.launcher.spec.problems import did_you_mean
 
@@ -244,27 +244,34 @@ def _the_controllers_host_is_one(spec: ClusterSpec, reader: Reader) -> None:
 
 
 def _hosts_are_named_or_lent(spec: ClusterSpec, reader: Reader) -> None:
-    lent = spec.provider == "slurm"
-    if not lent and spec.slurm != Slurm() and reader.is_good("slurm"):
-        reader.problem(
-            reader.mark("slurm"), "`slurm` without `provider: slurm`", "Write `provider: slurm`, or remove it."
-        )
-    if not lent or not reader.is_good("slurm"):
+    provider = spec.provider
+    for name, has_any in (("slurm", spec.slurm != Slurm()), ("ray", spec.ray != Ray())):
+        if provider != name and has_any and reader.is_good(name):
+            reader.problem(
+                reader.mark(name), f"`{name}` without `provider: {name}`", f"Write `provider: {name}`, or remove it."
+            )
+    if provider not in LENDERS or not reader.is_good(provider):
         return
-    if reader.is_good("hosts") and spec.host_groups != lent_hosts(spec.slurm):
+    if reader.is_good("hosts") and spec.host_groups != lent_hosts(spec):
+        count = "nodes" if provider == "slurm" else "hosts"
         reader.problem(
             reader.mark("hosts"),
-            "`hosts` with `provider: slurm`, which names the hosts itself",
-            "Remove `hosts`; say how many with `slurm: {nodes: N}`.",
+            f"`hosts` with `provider: {provider}`, which names the hosts itself",
+            f"Remove `hosts`; say how many with `{provider}: {{{count}: N}}`.",
         )
     if spec.ssh != Ssh() and reader.is_good("ssh"):
-        reader.problem(reader.mark("ssh"), "`ssh` with `provider: slurm`, which does not log in", "Remove `ssh`.")
+        reader.problem(reader.mark("ssh"), f"`ssh` with `provider: {provider}`, which does not log in", "Remove `ssh`.")
     if spec.controller.place == "host" and reader.is_good("controller"):
         reader.problem(
             reader.mark("controller"),
-            "a controller on a host that Slurm lends would end with the allocation",
-            "Remove `controller`; where no machine stays up, run `up` inside an allocation.",
+            f"a controller on a host that {provider.capitalize()} lends would end with it",
+            "Remove `controller`; where no machine stays up, run `up` inside an allocation, or a `ray job`.",
         )
+    if provider == "slurm":
+        _what_slurm_is_asked(spec, reader)
+
+
+def _what_slurm_is_asked(spec: ClusterSpec, reader: Reader) -> None:
     if reader.is_good("slurm", "extra"):
         for number, word in enumerate(spec.slurm.extra):
             name = word.partition("=")[0]

@@ -1,12 +1,24 @@
-"""The spec's `slurm`: what is asked of Slurm where it lends the hosts; part of `model.py`."""
+"""The spec's `slurm` and `ray`: what is asked of who lends the hosts; part of `model.py`."""
 # ruff: noqa: RUF009  (`option` makes the dataclass field itself)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dtfctl.launcher.spec.kinds import Choice, Duration, Integer, ListOf, Seconds, Size, Text, option
+from dtfctl.launcher.spec.kinds import (
+    Choice,
+    Duration,
+    Integer,
+    ListOf,
+    MapOf,
+    Number,
+    Seconds,
+    Size,
+    Text,
+    option,
+)
 
 Bytes: TypeAlias = int
 MOST_NODES = 4096
@@ -65,4 +77,45 @@ class Slurm:
         "How long before the time limit jobs are told to save; half of it later `requeue` gives the nodes back.",
         "5m",
         default=120.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """What is asked of a running Ray cluster: one placement group, with a bundle on a node of its own for each host."""
+
+    hosts: int = option(
+        Integer(low=1, high=MOST_NODES),
+        "How many hosts, each on a node of its own; they are `ray-0`, `ray-1` and so on.",
+        "4",
+        default=1,
+    )
+    address: str = option(
+        Text("`auto` or HOST:PORT", r"auto|[A-Za-z0-9_.:\[\]-]+:[0-9]+"),
+        "Where Ray is, as `ray.init` takes it. `auto`: RAY_ADDRESS, or the Ray of this machine.",
+        "10.0.0.1:6379",
+        default="auto",
+    )
+    cpus: float = option(
+        Number(low=0.0, high=100_000.0), "Processors of each host, as Ray counts them.", "16", default=1.0
+    )
+    gpus: int = option(Integer(low=0, high=1024), "GPUs of each host.", "2", default=0)
+    memory: Bytes | None = option(
+        Size(), "Memory of each host, as Ray counts it.", "64GiB", default=None, default_text="not asked for"
+    )
+    resources: Mapping[str, float] = option(
+        MapOf(Number(above=0.0), "a resource of Ray's", r"[A-Za-z0-9_.:-]+"),
+        "Further resources of each host.",
+        "{fast_disk: 1}",
+        factory=dict,
+    )
+    python: str | None = option(
+        Text("a path"),
+        "The Python that Ray is installed for, on the machine where `up` runs.",
+        "~/ray/bin/python",
+        default=None,
+        default_text="dtfctl's own if it has Ray, else that of the command `ray`",
+    )
+    slots: int | None = option(
+        Integer(low=1), "How many tasks a host takes.", "8", default=None, default_text="as many as are asked for"
     )

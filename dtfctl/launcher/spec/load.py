@@ -10,7 +10,7 @@ from pathlib import Path
 from dtfctl.launcher.spec.available import unavailable
 from dtfctl.launcher.spec.checks import check
 from dtfctl.launcher.spec.kinds import Table
-from dtfctl.launcher.spec.model import ClusterSpec, Ssh, is_default_hosts, lent_hosts
+from dtfctl.launcher.spec.model import LENDERS, ClusterSpec, Ssh, is_default_hosts, lent_hosts
 from dtfctl.launcher.spec.nodes import MAX_BYTES, NotYaml, compose
 from dtfctl.launcher.spec.parse import Reader
 from dtfctl.launcher.spec.problems import InvalidSpec, Problem
@@ -119,11 +119,9 @@ def read_spec(text: str, name: str, reader: Reader) -> ClusterSpec:
 
 def _with_lent_hosts(spec: ClusterSpec, environ: Mapping[str, str]) -> ClusterSpec:
     """Name the hosts that are lent; how many, the file says or the allocation in which this runs."""
-    if spec.provider != "slurm":
+    if spec.provider not in LENDERS:
         return spec
     there = environ.get("SLURM_JOB_NUM_NODES", "")
-    slurm = spec.slurm
-    if slurm.nodes is None:
-        slurm = replace(slurm, nodes=max(1, int(there)) if there.isdecimal() else 1)
-    groups = lent_hosts(slurm) if is_default_hosts(spec.host_groups) else spec.host_groups
-    return replace(spec, slurm=slurm, host_groups=groups)
+    if spec.provider == "slurm" and spec.slurm.nodes is None:
+        spec = replace(spec, slurm=replace(spec.slurm, nodes=max(1, int(there)) if there.isdecimal() else 1))
+    return replace(spec, host_groups=lent_hosts(spec)) if is_default_hosts(spec.host_groups) else spec

@@ -34,7 +34,7 @@ from dtfctl.launcher.spec.kinds import (
     Text,
     option,
 )
-from dtfctl.launcher.spec.lent import Slurm as Slurm
+from dtfctl.launcher.spec.lent import Ray as Ray, Slurm as Slurm
 from dtfctl.launcher.spec.places import ControllerPlace as ControllerPlace, Logs as Logs, Metrics as Metrics
 from dtfctl.launcher.spec.restarts import (
     BadHostWhen as BadHostWhen,
@@ -48,8 +48,8 @@ Bytes: TypeAlias = int
 FORMAT_VERSION = 1
 DEFAULT_GROUP = "all"
 """The name of the host group that a bare `hosts: node[1-4]` makes."""
-LENT_GROUP = "slurm"
-"""The host group of what Slurm lends; its hosts are called so with a number."""
+LENDERS = ("slurm", "ray")
+"""The providers that lend hosts. The host group of what one lends has its name, and hosts that with a number."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 JOB_NAMES = (
@@ -354,14 +354,17 @@ class ClusterSpec:
         name="hosts",
         default_text="`localhost`, without SSH; what `provider` lends",
     )
-    provider: Literal["ssh", "slurm"] = option(
-        Choice(("ssh", "slurm")),
-        "Who gives the hosts: `ssh`, those that `hosts` names, or `slurm`, nodes that Slurm lends.",
+    provider: Literal["ssh", "slurm", "ray"] = option(
+        Choice(("ssh", *LENDERS)),
+        "Who gives the hosts: `ssh`, those that `hosts` names, or nodes that Slurm (`slurm`) or Ray (`ray`) lends.",
         "slurm",
         default="ssh",
     )
     slurm: Slurm = option(
         Table(Slurm), "What is asked of Slurm, with `provider: slurm`.", "{nodes: 4, time: 8h}", factory=Slurm
+    )
+    ray: Ray = option(
+        Table(Ray), "What is asked of a running Ray cluster, with `provider: ray`.", "{hosts: 4, cpus: 8}", factory=Ray
     )
     controller: ControllerPlace = option(
         Table(ControllerPlace, short="place"),
@@ -461,10 +464,12 @@ def is_default_hosts(groups: Mapping[str, HostGroup]) -> bool:
     return groups == _local_group()
 
 
-def lent_hosts(slurm: Slurm) -> dict[str, HostGroup]:
-    """Name the hosts that Slurm is to lend."""
-    names = tuple(HostName(f"{LENT_GROUP}-{number}") for number in range(slurm.nodes or 1))
-    return {LENT_GROUP: HostGroup(names, slots=slurm.slots)}
+def lent_hosts(spec: ClusterSpec) -> dict[str, HostGroup]:
+    """Name the hosts that are to be lent."""
+    count = spec.ray.hosts if spec.provider == "ray" else spec.slurm.nodes or 1
+    slots = spec.ray.slots if spec.provider == "ray" else spec.slurm.slots
+    names = tuple(HostName(f"{spec.provider}-{number}") for number in range(count))
+    return {spec.provider: HostGroup(names, slots=slots)}
 
 
 def fill_rack(template: str, brackets: tuple[str, ...]) -> str:

@@ -127,5 +127,7 @@ def test_every_example_of_the_reference_is_a_value_of_its_key(cls: type) -> None
         base = {"cluster": "cluster: lab", "tasks": "tasks: {worker: 1}", "hosts": "hosts: 'node[1-4]'"}
         if "slurm" in (block, item.name) or item.name == "provider":
             base = {**base, "hosts": "", "provider": "provider: slurm"}
+        if "ray" in (block, item.name):
+            base = {**base, "hosts": "", "provider": "provider: ray"}
         base[block or item.name] = line if block is None else f"{block}: {{{line}}}"
         parse_spec("\n".join(base.values()))

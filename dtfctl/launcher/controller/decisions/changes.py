@@ -34,6 +34,7 @@ def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
         "whether hosts are reached by SSH": (before.is_local, after.is_local),
         "`provider`": (before.provider, after.provider),
         "what is asked of Slurm": (_asked(before), _asked(after)),
+        "what is asked of Ray": (replace(before.ray, slots=None), replace(after.ray, slots=None)),
     }
     changed = [what for what, (old, new) in fixed.items() if old != new]
     if changed:

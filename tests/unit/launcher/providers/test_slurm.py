@@ -121,7 +121,7 @@ def test_inside_an_allocation_it_says_how_many_there_are() -> None:
     [
         ("hosts: n[1-4]\n", "names the hosts itself"),
         ("ssh: {user: ann}\n", "does not log in"),
-        ("controller: host\n", "would end with the allocation"),
+        ("controller: host\n", "would end with it"),
         ("slurm: {extra: [--nodes=7]}\n", "`--nodes` is dtfctl's own"),
         ("slurm: {time: 1m, margin: 2m}\n", "`margin` is not shorter than `time`"),
         ("slurm: {nodes: 1, slots: 2}\n", "3 slots"),

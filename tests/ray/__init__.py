@@ -1,0 +1,1 @@
+"""Clusters on nodes of a real Ray."""
