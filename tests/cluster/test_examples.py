@@ -159,3 +159,29 @@ def test_a_strategys_workers_go_on_when_one_dies(environ: dict[str, str], tmp_pa
     reached = re.findall(r"held-out digits: ([0-9.]+)%", out)
     assert len(reached) == 2 and all(float(r) >= 95 for r in reached)
     assert task(cluster, "worker/1").restarts == 1
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("victim", ["worker/1", "worker/0"])
+def test_a_pipeline_goes_on_from_its_checkpoint_when_a_stage_dies(
+    environ: dict[str, str], tmp_path: Path, victim: str
+) -> None:
+    """kill -9 of a stage's worker: the step ends with an error, and training goes on from the newest checkpoint."""
+    spec = tmp_path / "c.yaml"
+    spec.write_text("cluster: demo\ntasks: {worker: 3}\n")
+    up = dtfctl("up", spec, environ=environ)
+    assert up.returncode == 0, up.stderr
+    cluster = Cluster.open("demo")
+    options = ["--replication", "in-graph", "examples/replication/pipeline.py", "--steps", "1500"]
+    command = [sys.executable, "-m", "dtfctl", "submit", *options]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as client:
+        wait_until(lambda: [j for j in cluster.jobs() if j.progress and j.progress.step > 200], "200 steps", 90)
+        os.kill(int(pids(cluster)[victim] or 0), 9)
+        out, err = client.communicate(timeout=150)
+        assert client.returncode == 0, out + err
+    said = re.search(r"held-out digits: ([0-9.]+)%", out)
+    assert said is not None and float(said[1]) >= 95
+    assert task(cluster, victim).restarts == 1
+    assert re.search(r"goes on at step [1-9]|goes on from step [1-9]", out + err), out + err

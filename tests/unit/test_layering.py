@@ -33,6 +33,7 @@ RUNTIME = [
     {"runtime.inspect"},
     {"runtime.train", "runtime.data"},
     {"runtime.strategies"},
+    {"runtime.pipelines"},
     {"runtime.export", "runtime.testing"},
     {"runtime.keras"},
     {"runtime.api", "runtime"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.pipelines.pipeline import Pipeline
 from dtfctl.runtime.replication.reduce_op import (
     CollectiveCommunication,
     CommunicationImplementation,
