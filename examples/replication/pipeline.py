@@ -39,7 +39,8 @@ def main() -> int:
     parser.add_argument("--microbatches", type=int, default=8)
     parser.add_argument("--schedule", choices=("1f1b", "gpipe"), default="1f1b")
     parser.add_argument("--recompute", action="store_true", help="compute activations again instead of holding them")
-    parser.add_argument("--checkpoints", default=os.environ.get("DTF_CHECKPOINT_DIR"), help="where to save, and go on from")
+    saved = os.environ.get("DTF_CHECKPOINT_DIR")
+    parser.add_argument("--checkpoints", default=saved, help="where to save, and to go on from")
     args = parser.parse_args()
     train_x, train_y, test_x, test_y = load()
 

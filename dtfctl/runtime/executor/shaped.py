@@ -36,25 +36,32 @@ from dtfctl.runtime.memory import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
-# Larger constants are not kept in a plan.
+# Larger constants are not kept in a plan, and no more of an observed step's values than so many bytes.
 _MOST_FIXED = 1 << 20
+_MOST_HELD = 32 << 20
 
 
 @dataclass
 class Observation:
     """What one step's nodes gave; stands in for a trace.
 
-    Of large arrays only the shape is kept: held any longer, a table would be copied before its rows are changed.
+    Of large arrays only the shape is kept: held any longer, a table would be copied before its rows are changed. So it
+    is of others, once what is held is much: a step may have little at a time of all that it has.
     """
 
     outputs: dict[Output, Any] = field(default_factory=dict)
     spent: dict[Node, int] = field(default_factory=dict)
+    held: int = 0
 
     def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
         self.spent[node] = ended - started
         for slot, value in enumerate(outputs):
-            is_large = isinstance(value, np.ndarray) and value.nbytes > _MOST_FIXED and node.op != "Const"
-            self.outputs[node, slot] = Spec(value.shape, value.dtype) if is_large else value
+            if isinstance(value, np.ndarray) and node.op != "Const" and value.nbytes >= _LEAST_BYTES:
+                if value.nbytes > min(_MOST_FIXED, _MOST_HELD - self.held):
+                    self.outputs[node, slot] = Spec(value.shape, value.dtype)
+                    continue
+                self.held += value.nbytes
+            self.outputs[node, slot] = value
 
     def forget(self, but: Container[Output]) -> None:
         """Keep of arrays only what they are, but for some outputs."""

@@ -154,7 +154,8 @@ class Pipeline:
         backward, gradients = self._backward(made, batch.weights, variables)
         for stage, device in enumerate(self.devices):
             units = schedules.units_of(self._schedule, stage, len(self.devices), self._microbatches)
-            chain([(u, (forward if u.is_forward else backward)[u.microbatch, stage]) for u in units], device)
+            work = [(u, (forward if u.is_forward else backward)[u.microbatch, stage]) for u in units]
+            chain(work, device, self._recompute)
         return _mean([call.loss for call, _ in made], batch.weights), list(zip(gradients, variables))
 
     def _divided(self, call: Call) -> list[StagePart]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
 from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.op_builder import make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.pipelines.schedules import Unit
 from dtfctl.runtime.pipelines.stages import FREE
 
 
-def chain(work: Sequence[tuple[Unit, Sequence[Operation]]], device: str) -> None:
-    """Let each unit of a stage begin when the one before has ended, by control dependencies on its device."""
+def chain(work: Sequence[tuple[Unit, Sequence[Operation]]], device: str, is_sparing: bool) -> None:
+    """Let each unit of a stage begin when the one before has ended, by control dependencies on its device.
+
+    Args:
+        is_sparing: the stage's values are to be given up as soon as they can be, rather than kept in buffers.
+    """
     before: Operation | None = None
     for unit, ops in work:
         firsts, lasts = _ends(ops)
@@ -26,6 +32,8 @@ def chain(work: Sequence[tuple[Unit, Sequence[Operation]]], device: str) -> None
         placed = graph.device(None), graph.device(device)
         with graph.control_dependencies(None), placed[0], placed[1], graph.control_dependencies(lasts):
             before = make_op("NoOp", name=f"{kind}_{unit.microbatch}_done")
+        if is_sparing:
+            before._set_attr(PLAIN_PLAN, encode_attr("bool", True))
 
 
 def _ends(ops: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
