@@ -21,7 +21,7 @@ from dtfctl.protocol.graph_pb2 import (
 )
 from dtfctl.protocol.meta_graph_pb2 import MetaGraphDef
 from dtfctl.protocol.tensor_pb2 import TensorProto
-from dtfctl.runtime import data, train
+from dtfctl.runtime import data, profiler, train
 from dtfctl.runtime.api import (
     bitwise,
     compat,

@@ -69,6 +69,8 @@ class Kind(enum.IntEnum):
     """Between the memory of the host and a device's."""
     RUN = 12
     """A call of `Session.run`, in the process that calls it; `name` is what it fetches."""
+    TRACE = 13
+    """A block of a script that it has named (`tf.profiler.experimental.Trace`)."""
 
 
 _OF_SPAN = {

@@ -10,7 +10,7 @@ from typing import Any
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.session import Session
-from dtfctl.runtime.train.timeline import Timeline
+from dtfctl.runtime.profiler.timeline import Timeline
 
 
 class Benchmark:

@@ -85,7 +85,6 @@ _MODULES = {
     "summary_io": ("FileWriter", "FileWriterCache", "summary_iterator"),
     "supervisor": ("Supervisor",),
     "sync_replicas_optimizer": ("SyncReplicasOptimizer",),
-    "timeline": ("Timeline",),
     "training_util": (
         "assert_global_step",
         "create_global_step",
@@ -111,6 +110,7 @@ _MESSAGES = {
     ),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+_HOME["Timeline"] = "dtfctl.runtime.profiler.timeline"
 _HOME |= dict.fromkeys(("Compression", "compress_transfers"), "dtfctl.runtime.ops.transfer_compression")
 _HOME |= {name: f"dtfctl.protocol.{module}" for module, names in _MESSAGES.items() for name in names}
 # Modules whose names are under their own.

@@ -177,6 +177,7 @@ class ProfilerHook(SessionRunHook):
         show_memory: bool = False,
     ) -> None:
         self._prefix = Path(output_dir)
+        self._shown = show_dataflow, show_memory
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
 
     def begin(self) -> None:
@@ -189,7 +190,7 @@ class ProfilerHook(SessionRunHook):
         return SessionRunArgs(self._step, options=options)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        from dtfctl.runtime.train.timeline import Timeline
+        from dtfctl.runtime.profiler.timeline import Timeline
 
         step = int(run_values.results)
         if self._next_step is None:
@@ -197,6 +198,6 @@ class ProfilerHook(SessionRunHook):
         if self._due:
             self._timer.update_last_triggered_step(step)
             self._prefix.mkdir(parents=True, exist_ok=True)
-            trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format()
+            trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format(*self._shown)
             (self._prefix / f"timeline-{step}.json").write_text(trace)
         self._next_step = step + 1
