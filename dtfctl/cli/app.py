@@ -29,6 +29,7 @@ from dtfctl.cli import (
     streams,
     submit,
     tasks,
+    tensorboard,
     watching,
 )
 from dtfctl.cli._command import (
@@ -60,6 +61,7 @@ MODULES = (
     dashboard,
     profile,
     graph,
+    tensorboard,
     files,
     export,
     hosts,

@@ -20,6 +20,7 @@ from dtfctl.runtime.replication import contexts
 from dtfctl.runtime.train.checkpoint_defaults import how_often
 from dtfctl.runtime.train.coordinator import Coordinator
 from dtfctl.runtime.train.hooks.checkpoints import CheckpointSaverHook
+from dtfctl.runtime.train.hooks.job import job_hooks
 from dtfctl.runtime.train.hooks.summaries import StepCounterHook, SummarySaverHook
 from dtfctl.runtime.train.progress import last_reported
 from dtfctl.runtime.train.queue_runner import start_queue_runners
@@ -412,6 +413,9 @@ def MonitoredTrainingSession(
         log_step_count_steps: log the rate of steps this often.
         max_wait_secs: how long a worker waits for the chief.
 
+    In a job the chief reports the global step and the loss as progress, unless one of `hooks` does, and writes them,
+    the graph and the times of a step for TensorBoard.
+
     In the scope of a strategy whose workers each build a graph, the strategy says who is chief, and what the session
     sees; `master` is this process's own task where it is not given.
     """
@@ -441,6 +445,7 @@ def MonitoredTrainingSession(
             WorkerSessionCreator(scaffold, master, config, max_wait_secs), everyone, stop_grace_period_secs
         )
     everyone += list(chief_only_hooks or [])
+    everyone += job_hooks(everyone)
     creator = own or ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     summaries = summary_dir or checkpoint_dir
     if summaries:

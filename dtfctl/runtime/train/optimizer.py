@@ -22,6 +22,7 @@ from dtfctl.runtime.replication import contexts
 from dtfctl.runtime.replication.loss_scaling import loss_of_replica
 from dtfctl.runtime.replication.values import value_container
 from dtfctl.runtime.train import slot_creator
+from dtfctl.runtime.train.minimized import note_loss
 
 GradAndVar = tuple[Any, Any]
 
@@ -114,6 +115,7 @@ class Optimizer:
             return list(zip(*graph.loss_gradients(loss, var_list, grad_loss)))
         tensor = convert_to_tensor(loss() if callable(loss) else loss)
         _check_type(tensor)
+        note_loss(graph, tensor)
         tensor = loss_of_replica(tensor)
         variables = trainable_variables() if var_list is None else list(var_list)
         variables += context.get_default_graph().get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)

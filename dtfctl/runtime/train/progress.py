@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from dtfctl.runtime.train.job_events import told
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from dtfctl.runtime.train.training_util import get_global_step
 
@@ -35,16 +36,15 @@ def report(step: int, total: int | None = None, **metrics: float) -> bool:
         step: steps done; total: steps to do, when known.
         metrics: numbers to show, such as loss and accuracy.
 
+    In a job its chief writes them for TensorBoard, too (`train.job_events`).
+
     Returns:
         Whether there was a submitter to tell.
     """
+    numbers = {k: float(v) for k, v in metrics.items()}
+    told(int(step), numbers)
     return _append(
-        {
-            "step": int(step),
-            "total": None if total is None else int(total),
-            "metrics": {k: float(v) for k, v in metrics.items()},
-            "time": time.time(),
-        }
+        {"step": int(step), "total": None if total is None else int(total), "metrics": numbers, "time": time.time()}
     )
 
 

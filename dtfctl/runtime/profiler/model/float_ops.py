@@ -50,6 +50,14 @@ class _Shapes:
     def input(self, place: int) -> Sequence[int]:
         return _known(self._inputs, place)
 
+    def dim(self, place: int, axis: int) -> int:
+        """Read one size of an input; the others may be unknown, as that of a batch that is fed."""
+        shape = self._inputs[place] if place < len(self._inputs) else TensorShape(None)
+        size = None if shape.rank is None or shape.rank < -axis else shape.as_list()[axis]
+        if size is None:
+            raise _Unknown
+        return int(size)
+
     @property
     def count(self) -> int:
         return len(self._inputs)
@@ -72,7 +80,7 @@ def _known(shapes: Sequence[TensorShape], place: int) -> Sequence[int]:
 
 
 def _product(shapes: _Shapes, transposed: str) -> int:
-    return 2 * math.prod(shapes.output) * shapes.input(0)[-2 if shapes.attr(transposed) else -1]
+    return 2 * math.prod(shapes.output) * shapes.dim(0, -2 if shapes.attr(transposed) else -1)
 
 
 def _pool(shapes: _Shapes) -> int:

@@ -27,6 +27,11 @@ class StopAtStepHook(SessionRunHook):
             )
         self._num_steps, self._last_step = num_steps, last_step
 
+    @property
+    def last_step(self) -> int | None:
+        """The global step at which it ends; None until that is known."""
+        return self._last_step
+
     def begin(self) -> None:
         self._step = global_step_read()
 
