@@ -342,9 +342,10 @@ def test_waits_of_the_past_are_forgotten_where_nobody_uses_threads(monkeypatch: 
     machine.run(10)
     machine.took[2] = 1.0
     machine.run(20)
-    assert machine.run(10) == [1] * 10
+    # They are looked at anew once.
+    assert machine.run(10).count(2) <= 1
     machine.took[2] = 4.5e-3
-    machine.now += 10
+    machine.now += 50
     assert machine.run(10).count(2) >= 9
 
 

@@ -34,7 +34,7 @@ _LEAST_GAIN = 0.95
 # it turns out worse each time.
 _TRYING, _MOST_PUT_OFF = 0.02, 16
 # What was waited counts so long, as only who uses threads finds out that there is no waiting any more.
-_FORGET_S = 1.0
+_FORGET_S = 5.0
 # How often the host is asked, and for how long what it said counts.
 _LOOK_S, _MEMORY_S = 0.002, 0.02
 # For so long after a product its threads may still be looking for work.
