@@ -10,7 +10,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Jobs": ("submit", "serve", "jobs", "job", "cancel"),
     "What was written, and why": ("logs", "events", "why"),
     "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
-    "Watching and care": ("dashboard", "top", "profile", "graph", "tensorboard", "doctor", "certificates", "metrics"),
+    "Watching and care": (
+        "dashboard",
+        "top",
+        "profile",
+        "graph",
+        "tensorboard",
+        "simulate",
+        "doctor",
+        "certificates",
+        "metrics",
+    ),
     "Programs and what they leave": ("check", "checkpoint"),
     "dtfctl itself": ("config", "schema", "export", "completion", "version"),
 }

@@ -1,0 +1,242 @@
+"""Steps of training, as strategies make them, in a simulated world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dtfctl.simulate.collectives import Codec, Group
+from dtfctl.simulate.engine import Then
+from dtfctl.simulate.world import Machine, Places, World, all_of
+
+STRATEGIES = ("all-reduce", "ps-sync", "ps-async")
+TOUCHED = 3
+"""How often a task touches a step's bytes."""
+WARM, MEASURED = 1, 2
+"""Steps of each worker that are not counted, and those that are."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a worker's step is.
+
+    Attributes:
+        name: for a person.
+        variables: bytes of each, of 32-bit floats; gradients are as long.
+        compute_s: of a processor, for a step of one worker.
+        parallel: the share of it that all processors of a host can do together.
+        batch: examples in a worker's step.
+        pack: gradients are reduced together up to so many bytes; 0 leaves each to itself.
+    """
+
+    name: str
+    variables: tuple[int, ...]
+    compute_s: float
+    parallel: float = 0.0
+    batch: int = 1
+    pack: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Add up the variables."""
+        return sum(self.variables)
+
+    def packs(self) -> list[int]:
+        """List what is reduced together, in bytes: the last gradients are there first."""
+        packs: list[int] = []
+        for size in reversed(self.variables):
+            if packs and packs[-1] + size <= self.pack:
+                packs[-1] += size
+            else:
+                packs.append(size)
+        return packs
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is simulated.
+
+    Attributes:
+        places: of the workers, and of the ps after them.
+        algorithm: of all-reduces.
+    """
+
+    model: Model
+    machine: Machine
+    strategy: str
+    workers: int
+    places: Places
+    ps: int = 0
+    algorithm: str = "auto"
+    codec: Codec | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        step_s: between two steps of a worker.
+        examples_s: of all workers.
+        cpu_s: of processors, in a step of all workers.
+        messages, bytes: in a step of all workers; the bytes are those between hosts.
+        algorithm: of the all-reduce; empty where there is none.
+    """
+
+    step_s: float
+    examples_s: float
+    cpu_s: float
+    messages: float
+    bytes: float
+    algorithm: str = ""
+
+
+def simulate(scenario: Scenario) -> Outcome:
+    """Let workers train for some steps.
+
+    Raises:
+        ValueError: the strategy is none of `STRATEGIES`, or has no ps and needs one.
+    """
+    if scenario.strategy not in STRATEGIES:
+        raise ValueError(f"strategy {scenario.strategy!r} is none of {', '.join(STRATEGIES)}")
+    if scenario.strategy != "all-reduce" and scenario.ps < 1:
+        raise ValueError(f"strategy {scenario.strategy} needs a ps task")
+    world = World(scenario.machine.copying(_touched(scenario)), scenario.places)
+    training = _AllReduce(world, scenario) if scenario.strategy == "all-reduce" else _Ps(world, scenario)
+    ends: list[list[float]] = [[] for _ in range(scenario.workers)]
+
+    def begin(worker: int) -> None:
+        training.step(worker, lambda: over(worker))
+
+    def over(worker: int) -> None:
+        ends[worker].append(world.clock.now)
+        if len(ends[worker]) < WARM + MEASURED:
+            begin(worker)
+
+    for worker in range(scenario.workers):
+        begin(worker)
+    world.clock.run()
+    if any(len(end) < WARM + MEASURED for end in ends):
+        raise RuntimeError("simulated workers wait for each other for ever")
+    step_s = sum((end[-1] - end[WARM - 1]) / MEASURED for end in ends) / len(ends)
+    rounds = WARM + MEASURED
+    name = training.group.choice(training.longest).name if isinstance(training, _AllReduce) else ""
+    examples_s = scenario.workers * scenario.model.batch / step_s
+    cpu_s = sum(host.used_s for host in world.hosts) / rounds
+    return Outcome(step_s, examples_s, cpu_s, world.sent / rounds, world.between_hosts / rounds, name)
+
+
+def _touched(scenario: Scenario) -> float:
+    """Give what the tasks of the fullest host touch in a step: variables, gradients, and the sums of these."""
+    tasks = max(Counter(scenario.places.hosts).values())
+    return TOUCHED * scenario.model.bytes * tasks
+
+
+def compute(world: World, task: int, model: Model, then: Then) -> None:
+    """Have a worker compute its gradients: what one processor does alone, and what all do together."""
+    cores = world.machine.cores
+
+    def together() -> None:
+        each = model.compute_s * model.parallel / cores
+        done = all_of(cores, then)
+        for _ in range(cores):
+            world.work(task, each, done)
+
+    world.work(task, world.machine.step_s + model.compute_s * (1 - model.parallel), together)
+
+
+class _AllReduce:
+    """All workers add up their gradients, and each applies the sum."""
+
+    def __init__(self, world: World, scenario: Scenario) -> None:
+        self._world = world
+        self._model = scenario.model
+        self._packs = scenario.model.packs()
+        self.longest = max(self._packs)
+        self.group = Group(world, range(scenario.workers), scenario.algorithm, scenario.codec)
+        self._steps = [0] * scenario.workers
+        self._going: dict[int, list[Callable[[int, Then], None]]] = {}
+
+    def step(self, worker: int, then: Then) -> None:
+        number = self._steps[worker]
+        self._steps[worker] += 1
+        if number not in self._going:
+            self._going.pop(number - 2, None)
+            self._going[number] = [self.group.begin(pack).join for pack in self._packs]
+        going = self._going[number]
+
+        def reduce() -> None:
+            if self.group.layout.hosts and len(self.group.tasks) == 1:
+                then()
+                return
+            done = all_of(len(going), then)
+            for join in going:
+                join(worker, done)
+
+        compute(self._world, worker, self._model, reduce)
+
+
+class _Ps:
+    """Workers fetch variables from ps tasks and send these their gradients; each for itself, or all in step."""
+
+    def __init__(self, world: World, scenario: Scenario) -> None:
+        self._world = world
+        self._scenario = scenario
+        self._ps: Sequence[int] = range(scenario.workers, scenario.workers + scenario.ps)
+        self._piece = scenario.model.bytes / scenario.ps
+        self._arrived = 0
+        self._waiting: list[Then] = []
+
+    def step(self, worker: int, then: Then) -> None:
+        world = self._world
+        machine = world.machine
+
+        def push() -> None:
+            applied = all_of(len(self._ps), lambda: self._over(then))
+            for ps in self._ps:
+                self._push(worker, ps, applied)
+
+        def calculate() -> None:
+            compute(world, worker, self._scenario.model, push)
+
+        fetched = all_of(len(self._ps), calculate)
+
+        def fetch(ps: int) -> None:
+            def answer() -> None:
+                world.work(ps, machine.step_s, lambda: world.send(ps, worker, self._piece, lambda: None, fetched))
+
+            world.send(worker, ps, 0, lambda: None, answer)
+
+        for ps in self._ps:
+            fetch(ps)
+
+    def _push(self, worker: int, ps: int, applied: Then) -> None:
+        world = self._world
+
+        def apply() -> None:
+            # Read, read and written; in step, a gradient is added to those of others.
+            world.work(ps, 1.5 * self._piece / world.machine.copy_bytes_s, lambda: answer())
+
+        def answer() -> None:
+            world.send(ps, worker, 0, lambda: None, applied)
+
+        world.send(worker, ps, self._piece, lambda: None, apply)
+
+    def _over(self, then: Then) -> None:
+        if self._scenario.strategy == "ps-async":
+            then()
+            return
+        self._waiting.append(then)
+        if len(self._waiting) < self._scenario.workers:
+            return
+        waiting, self._waiting = self._waiting, []
+        world, machine = self._world, self._world.machine
+
+        def on() -> None:
+            for go in waiting:
+                go()
+
+        applied = all_of(len(self._ps), on)
+        for ps in self._ps:
+            world.work(ps, machine.step_s + 1.5 * self._piece / machine.copy_bytes_s, applied)

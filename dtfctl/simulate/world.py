@@ -1,0 +1,159 @@
+"""Machines and tasks on them: what a message costs whom, and how long it is on its way.
+
+sender's processor       its host's cable   the rack's   the other's      receiver's processor
+half of a message, ─────► bytes / rate ────► bytes / ───► bytes / ──────► half of a message, opening and copying
+sealing and copying                          rate         rate            what has come, as it comes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dtfctl.simulate.engine import Cable, Clock, Host, Then
+
+LONG = 1 << 20
+"""Bytes; see runtime.collective.communicator.SHORT."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What was measured of machines and the network, in seconds and bytes a second.
+
+    Attributes:
+        cores: of each host.
+        slowdown: how much longer work takes while two processors or more of a host are busy.
+        crowded: and while there is more work on a host than it has processors.
+        message_s: of a processor, to send a message and deal with it.
+        hop_s: of a processor, for a message longer than `LONG` beside that: another thread deals with it.
+        inside_s, between_s: from its being sent until it is dealt with, in a host and between two, beside that.
+        copy_bytes_s, cached_bytes_s: of a processor, to copy what lies in memory, or in the processors' caches.
+        cache_bytes: of the caches that a host's processors share.
+        wire_s: of a processor, for a byte that goes between hosts: half of it at each end, to seal and send or open it.
+        link_bytes_s, rack_bytes_s: of a host's cable and of a rack's, each way; 0 for the rack: as fast as needed.
+        step_s: of a processor, to begin and end a step's part in a task.
+    """
+
+    cores: int = 2
+    slowdown: float = 1.4
+    crowded: float = 1.4
+    message_s: float = 14e-6
+    hop_s: float = 60e-6
+    inside_s: float = 16e-6
+    between_s: float = 86e-6
+    copy_bytes_s: float = 6e9
+    cached_bytes_s: float = 12e9
+    cache_bytes: float = 32e6
+    wire_s: float = 0.6e-9
+    link_bytes_s: float = 1.25e9
+    rack_bytes_s: float = 0.0
+    step_s: float = 60e-6
+
+    def copying(self, touched: float) -> Machine:
+        """Give the machine as it is where tasks of a host touch so many bytes a step: what caches lack is in memory."""
+        share = min(self.cache_bytes / touched, 1.0) if touched > 0 else 1.0
+        rate = 1 / (share / self.cached_bytes_s + (1 - share) / self.copy_bytes_s)
+        return replace(self, copy_bytes_s=rate, cached_bytes_s=rate)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where tasks are.
+
+    Attributes:
+        hosts: of each task.
+        racks: of each host.
+    """
+
+    hosts: Sequence[int]
+    racks: Sequence[int] = field(default=())
+
+    def rack_of(self, task: int) -> int:
+        """Find a task's rack."""
+        return self.racks[self.hosts[task]] if self.racks else 0
+
+
+class World:
+    """Tasks that work and send each other messages."""
+
+    def __init__(self, machine: Machine, places: Places) -> None:
+        self.machine = machine
+        self.places = places
+        self.clock = Clock()
+        count = max(places.hosts) + 1
+        self.hosts = [Host(self.clock, machine.cores, machine.slowdown, machine.crowded) for _ in range(count)]
+        self._out = [Cable(machine.link_bytes_s) for _ in range(count)]
+        self._in = [Cable(machine.link_bytes_s) for _ in range(count)]
+        racks = set(places.racks) if machine.rack_bytes_s else set()
+        self._from_rack = {rack: Cable(machine.rack_bytes_s) for rack in racks}
+        self._to_rack = {rack: Cable(machine.rack_bytes_s) for rack in racks}
+        self.sent = 0
+        self.between_hosts = 0.0
+
+    def work(self, task: int, seconds: float, then: Then) -> None:
+        """Have a task's thread work."""
+        self.hosts[self.places.hosts[task]].work(seconds, then)
+
+    def send(self, source: int, to: int, nbytes: float, sent: Then, arrived: Then) -> None:
+        """Send a message.
+
+        Args:
+            sent: called when the sending thread goes on.
+            arrived: called when the receiving one has dealt with it.
+        """
+        machine, clock = self.machine, self.clock
+        half = (machine.message_s + (machine.hop_s if nbytes > LONG else 0.0)) / 2
+        here, there = self.places.hosts[source], self.places.hosts[to]
+        self.sent += 1
+        if here == there:
+
+            def deal() -> None:
+                self.hosts[there].work(half, arrived)
+
+            def on_its_way() -> None:
+                clock.at(clock.now + machine.inside_s, deal)
+                sent()
+
+            self.hosts[here].work(half, on_its_way)
+            return
+        self.between_hosts += nbytes
+        each = half + machine.wire_s / 2 * nbytes
+        waits = _All(3, arrived)
+
+        def go() -> None:
+            first = last = clock.now
+            first, last = self._out[here].carry(nbytes, first, last)
+            racks = self.places.racks
+            if racks and self._from_rack and racks[here] != racks[there]:
+                first, last = self._from_rack[racks[here]].carry(nbytes, first, last)
+                first, last = self._to_rack[racks[there]].carry(nbytes, first, last)
+            first, last = self._in[there].carry(nbytes, first, last)
+            clock.at(last + machine.between_s, waits)
+            # What comes is opened as it comes, and sealed as it goes.
+            clock.at(first + machine.between_s, lambda: self.hosts[there].work(each, waits))
+
+        def sealed() -> None:
+            waits()
+            sent()
+
+        go()
+        self.hosts[here].work(each, sealed)
+
+
+class _All:
+    """Calls something when it was called so often itself."""
+
+    __slots__ = ("_left", "_then")
+
+    def __init__(self, left: int, then: Then) -> None:
+        self._left, self._then = left, then
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._then()
+
+
+def all_of(count: int, then: Then) -> Callable[[], None]:
+    """Make what calls something when it was called that often."""
+    return _All(count, then)

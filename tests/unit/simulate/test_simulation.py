@@ -1,0 +1,122 @@
+"""Simulated training: what processors and cables do, and that it grows as it must."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dtfctl.simulate.collectives import Codec, Group, seconds
+from dtfctl.simulate.engine import Cable, Clock, Host
+from dtfctl.simulate.measuring import Took, fitted
+from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
+from dtfctl.simulate.world import Machine, Places, World
+
+PLAIN = Machine(slowdown=1.0, crowded=1.0, message_s=0, hop_s=0, inside_s=0, between_s=0, wire_s=0, step_s=0)
+MODEL = Model("m", (4_000_000,), 0.01, batch=10)
+
+
+def test_who_works_on_a_host_shares_its_processors() -> None:
+    clock, ended = Clock(), []
+    host = Host(clock, cores=2)
+    for name, work in (("a", 1.0), ("b", 1.0), ("c", 2.0)):
+        host.work(work, lambda name=name: ended.append((name, round(clock.now, 6))))  # type: ignore[misc]
+    clock.run()
+    # Three on two processors get two thirds each, until two are done; then one has one for itself.
+    assert ended == [("a", 1.5), ("b", 1.5), ("c", 2.5)]
+    assert host.used_s == pytest.approx(4.0)
+
+
+def test_work_beside_work_is_slower() -> None:
+    clock, ended = Clock(), []
+    host = Host(clock, 2, slowdown=1.5, crowded=2.0)
+    for _ in range(2):
+        host.work(1.0, lambda: ended.append(clock.now))
+    clock.run()
+    for _ in range(4):
+        host.work(1.0, lambda: ended.append(clock.now - ended[0]))
+    clock.run()
+    assert ended == pytest.approx([1.5, 1.5, 4.0, 4.0, 4.0, 4.0])
+
+
+def test_a_cable_carries_one_after_the_other() -> None:
+    cable = Cable(100.0)
+    assert cable.carry(100, 0.0, 0.0) == (0.0, 1.0)
+    assert cable.carry(50, 0.5, 0.5) == (1.0, 1.5)
+    assert cable.carry(10, 5.0, 9.0) == (5.0, 9.0), "what comes more slowly leaves so"
+
+
+@pytest.mark.parametrize("order", ["ring", "halving"])
+def test_between_hosts_bytes_take_what_the_links_give(order: str) -> None:
+    """Of 4 members each sends 2 * 3/4 of the array, and nothing else takes time."""
+    machine = replace(PLAIN, copy_bytes_s=1e15, cached_bytes_s=1e15, link_bytes_s=1e9)
+    took = seconds(Group(World(machine, Places(range(4))), range(4), order), 400_000_000)
+    assert took == pytest.approx(0.6, rel=0.05)
+
+
+def test_racks_share_a_cable_and_hierarchical_needs_it_least() -> None:
+    machine = replace(PLAIN, link_bytes_s=1e10, rack_bytes_s=1e8)
+    places = Places(range(8), (0, 0, 0, 0, 1, 1, 1, 1))
+    took = {order: seconds(Group(World(machine, places), range(8), order), 80_000_000) for order in ("pieces", "auto")}
+    assert took["auto"] < took["pieces"] / 1.8
+    assert Group(World(machine, places), range(8)).choice(80_000_000).name == "hierarchical"
+
+
+def test_compression_sends_less_and_works_more() -> None:
+    slow = replace(PLAIN, link_bytes_s=1e7)
+    places = Places(range(4))
+    plain = simulate(Scenario(MODEL, slow, "all-reduce", 4, places))
+    coded = simulate(Scenario(MODEL, slow, "all-reduce", 4, places, codec=Codec(0.25, 1e-9, 1e-9)))
+    assert coded.bytes == pytest.approx(plain.bytes / 4, rel=0.01)
+    assert coded.step_s < plain.step_s and coded.cpu_s > plain.cpu_s
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_workers_on_hosts_of_their_own_scale_and_on_one_they_do_not(strategy: str) -> None:
+    def rate(workers: int, hosts: list[int]) -> float:
+        ps = 0 if strategy == "all-reduce" else 1
+        return simulate(Scenario(MODEL, Machine(), strategy, workers, Places([*hosts, *[0] * ps]), ps)).examples_s
+
+    alone = rate(1, [0])
+    assert 2.0 * alone < rate(8, list(range(8))) <= 8 * alone
+    assert rate(8, [0] * 8) <= 2 * alone, "the host has two processors"
+
+
+def test_asynchronous_workers_wait_for_nobody() -> None:
+    """One host has three of the workers: in step all are as slow as these."""
+    places = Places([0, 0, 0, 0, 1, 2])
+    machine = replace(PLAIN, cores=1)
+    in_step = simulate(Scenario(MODEL, machine, "ps-sync", 5, places, 1))
+    free = simulate(Scenario(MODEL, machine, "ps-async", 5, places, 1))
+    assert free.step_s < in_step.step_s
+
+
+def test_parallel_work_takes_all_processors() -> None:
+    took = {}
+    for parallel in (0.0, 1.0):
+        model = Model("m", (4,), 0.1, parallel)
+        took[parallel] = simulate(Scenario(model, replace(PLAIN, cores=4), "all-reduce", 1, Places([0]))).step_s
+    assert took == pytest.approx({0.0: 0.1, 1.0: 0.025})
+
+
+def test_gradients_go_in_packs() -> None:
+    assert Model("m", (5, 10, 20, 40), 0.0, pack=30).packs() == [40, 30, 5]
+    assert Model("m", (5, 10), 0.0).packs() == [10, 5]
+
+
+def test_measured_costs_are_found_again() -> None:
+    known = Machine(slowdown=1.0, crowded=1.0, message_s=4e-5, inside_s=2e-5, copy_bytes_s=4e9, cached_bytes_s=9e9)
+    took = {}
+    for members, nbytes in ((2, 4000), (4, 4000), (2, 3_200_000), (4, 32_000_000)):
+        world = World(known.copying(3 * nbytes * members), Places([0] * members))
+        took[members, nbytes] = Took(seconds(Group(world, range(members)), nbytes), world.hosts[0].used_s)
+    found = fitted(Machine(slowdown=1.0, crowded=1.0), took)
+    for name in ("message_s", "inside_s", "copy_bytes_s", "cached_bytes_s"):
+        assert getattr(found, name) == pytest.approx(getattr(known, name), rel=0.1), name
+
+
+def test_what_cannot_be_simulated_is_refused() -> None:
+    with pytest.raises(ValueError, match="none of all-reduce, ps-sync, ps-async"):
+        simulate(Scenario(MODEL, PLAIN, "tpu", 2, Places([0, 0])))
+    with pytest.raises(ValueError, match="needs a ps task"):
+        simulate(Scenario(MODEL, PLAIN, "ps-sync", 2, Places([0, 0])))
