@@ -217,10 +217,12 @@ def command(
     exits: Sequence[int],
     name: str | None = None,
     pass_through: bool = False,
+    ignore_unknown: bool = False,
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Make `f(session, ...)` a command; it returns its exit code, None for 0.
 
-    With `pass_through`, everything after the first positional argument is an argument, even if it begins with `-`.
+    With `pass_through`, everything after the first positional argument is an argument, even if it begins with `-`; with
+    `ignore_unknown` unknown options before it are arguments, too.
     """
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -228,7 +230,7 @@ def command(
         text = inspect.getdoc(function) or ""
         info = CommandInfo(word, text.partition("\n")[0], text, tuple(examples), (*exits, 125, 130), function)
         COMMANDS[word] = info
-        _REGISTRARS[word] = lambda app: _register(app, info, function, pass_through)
+        _REGISTRARS[word] = lambda app: _register(app, info, function, pass_through, ignore_unknown)
         return function
 
     return decorate
@@ -240,7 +242,9 @@ def register_all(app: typer.Typer) -> None:
         _REGISTRARS[name](app)
 
 
-def _register(app: typer.Typer, info: CommandInfo, function: Callable[..., int | None], raw: bool) -> None:
+def _register(
+    app: typer.Typer, info: CommandInfo, function: Callable[..., int | None], raw: bool, ignores: bool
+) -> None:
     hints = get_type_hints(function, include_extras=True)
     parameters = [
         parameter.replace(annotation=hints[parameter.name])
@@ -270,7 +274,7 @@ def _register(app: typer.Typer, info: CommandInfo, function: Callable[..., int |
     run.__name__ = function.__name__
     run.__signature__ = inspect.Signature(everything)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in everything}
-    settings = {"allow_interspersed_args": False} if raw else {}
+    settings = {"allow_interspersed_args": not raw, "ignore_unknown_options": ignores}
     app.command(
         info.name,
         cls=PlainCommand,

@@ -31,6 +31,7 @@ from dtfctl.cli import (
     submit,
     tasks,
     tensorboard,
+    torchrun,
     watching,
 )
 from dtfctl.cli._command import (
@@ -54,6 +55,7 @@ MODULES = (
     scale,
     connect,
     submit,
+    torchrun,
     serve,
     jobs,
     streams,

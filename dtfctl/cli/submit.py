@@ -96,6 +96,10 @@ def submit(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, metavar="N", help="Take N free workers instead of all tasks.")
     ] = None,
+    min_workers: Annotated[
+        int | None,
+        typer.Option("--min-workers", min=1, metavar="N", help="torch, jax: with no fewer than N the group goes on."),
+    ] = None,
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -237,6 +241,7 @@ def submit(
         max_time_s=None if max_time is None else seconds(max_time, "--max-time"),
         tasks=tasks,
         workers=workers,
+        min_workers=min_workers,
         share=share,
         python=python,
         success=cast("Success | None", success),
@@ -251,11 +256,11 @@ def submit(
         gpus=gpus,
     )
     if up is None:
-        return _submit(session, session.open(), request, detach, wait)
+        return send(session, session.open(), request, detach, wait)
     if detach:
         raise UsageError("--up and --detach exclude each other", "bring the cluster up by itself: dtfctl up FILE")
     with _cluster_of_mine(session, up) as cluster:
-        return _submit(session, cluster, request, detach, wait)
+        return send(session, cluster, request, detach, wait)
 
 
 @contextmanager
@@ -281,7 +286,7 @@ def _cluster_of_mine(session: Session, file: str) -> Iterator[Cluster]:
         session.api.Cluster.down_by_name(spec.cluster)
 
 
-def _submit(session: Session, cluster: Cluster, request: JobRequest, detach: bool, wait: bool) -> int:
+def send(session: Session, cluster: Cluster, request: JobRequest, detach: bool, wait: bool) -> int:
     screen = session.screen
     job_id = cluster.submit(request, screen.note)
     if detach:

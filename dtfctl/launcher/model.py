@@ -396,6 +396,8 @@ class JobRequest:
     """A selector of the tasks it is to have: `worker/0-3`."""
     workers: int | None = None
     """The number of workers for the job, whichever are free. With neither: all of the cluster's."""
+    min_workers: int | None = None
+    """The fewest processes with which a group (torch, jax) goes on when hosts are lost. Default: all of them."""
     share: bool = False
     """Whether the job may run on tasks that other sharing jobs have too."""
     python: str | None = None

@@ -37,9 +37,10 @@ def _order(
     spec: ClusterSpec, rules: RestartPolicy, place_of: Mapping[str, str], job: JobRecord, placed: Placed, host: str
 ) -> ClientOrder:
     request, framework = job.request, job.framework
-    chief = placed.name == job.processes[0].name
+    takes_part = placed in job.taking_part
+    chief = placed.name == job.taking_part[0].name
     role, _, index = placed.name.partition("/")
-    ports = framework.ports(placed.name, chief)
+    ports = framework.ports(placed.name, chief or job.is_elastic)  # any of them may be the first that is left
     view = {item.name: item.task for item in job.placed} if framework.sees_tasks else {}
     return ClientOrder(
         job_id=job.id,
@@ -48,7 +49,7 @@ def _order(
         slot=placed.task,
         generation=job.generation,
         starts_floor=job.starts.get(placed.name, 0),
-        run=job.ending is None and job.released,
+        run=job.ending is None and job.released and takes_part,
         chief=chief,
         command=(request.python or spec.python or "",) if framework.interpreter else (),
         script=Path(job.script).name,

@@ -111,6 +111,11 @@ def check(request: JobRequest, tasks: Sequence[TaskStatus]) -> None:
             raise UsageError("an elastic job has all workers of the cluster", "leave `--tasks` and `--workers` out")
         if request.gpus:
             raise UsageError("elastic jobs get no GPUs of their own", "leave `--gpus` out")
+    if request.min_workers is not None and framework.restarts != "all":
+        raise UsageError(
+            f"`--min-workers` is for groups that start again together (torch, jax), not for {request.framework}",
+            "leave it out: the other processes go on without one that is lost",
+        )
     if request.tf_config == "sparse" and request.framework != "tensorflow":
         raise UsageError("`--tf-config sparse` is for `--framework tensorflow`", "leave it out")
     if request.python is not None and not framework.interpreter:
@@ -123,6 +128,9 @@ def check(request: JobRequest, tasks: Sequence[TaskStatus]) -> None:
             f"the job wants {wish.count} workers, the cluster has {len(wish.tasks)}",
             "ask for fewer, or take the cluster up with more",
         )
+    most = len(wish.tasks) if wish.count is None else wish.count
+    if request.min_workers is not None and not 1 <= request.min_workers <= most:
+        raise UsageError(f"`--min-workers {request.min_workers}`, but the job has {most} processes", "ask for fewer")
     names = [placed.name for placed in placed_on(request, wish, wish.tasks[: wish.count]) if placed.runs]
     if names and request.exit_code_from not in (None, "chief", *names):
         raise UsageError(
@@ -267,6 +275,8 @@ def _missing(
         away = [task for task in mine if not _is_fit(request, task)]
         whole = len(mine) == sum(task.job == group for task in tasks)
         need = min(minimum.get(group, len(mine)), len(mine)) if framework.needs_tasks and whole else len(mine)
+        if request.min_workers is not None:
+            need = min(need, request.min_workers)
         if len(mine) - len(away) < need:
             missing += away
     return missing

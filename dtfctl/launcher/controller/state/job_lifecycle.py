@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistory, RestartPolicy, decide
-from dtfctl.launcher.controller.state import frameworks
 from dtfctl.launcher.controller.state.frameworks import Member
-from dtfctl.launcher.messages.orders import RETRYABLE_EXIT, JobNeeds, key_of
+from dtfctl.launcher.controller.state.job_record import (
+    Clock as Clock,
+    Ending as Ending,
+    JobRecord as JobRecord,
+    Placed as Placed,
+)
+from dtfctl.launcher.messages.orders import RETRYABLE_EXIT
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import (
     ALIVE,
-    TERMINAL_JOB_STATES,
     ClientStatus,
-    JobRequest,
-    JobState,
     Success,
     TaskStatus,
 )
@@ -34,132 +35,16 @@ CANCELLED_EXIT = 143
 """What a shell reports for a process ended by SIGTERM."""
 TIMEOUT_EXIT = 124
 """The exit code of a job that ran too long, as timeout(1) has it."""
+LOST_WORDS = "is lost"
 BAD: frozenset[str] = frozenset({"failed", "crashed"})
 FIRST_SIGNAL_EXIT = 129
 LAST_SIGNAL_EXIT = 192
 FINISH_S = 30.0
 """The seconds others have to end by themselves when the chief has succeeded, and that is what counts."""
+GROW_AFTER_S = 30.0
+"""The seconds an elastic group is left alone before it starts again with processes that have come."""
 LONGEST_WAIT_S = 3600.0
 """A wait before a restart that seems longer is a clock that was set back: it is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A moment by a clock that nobody sets: seconds since the machine started, and which start that was."""
-
-    boot: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The outcome of a job whose processes have not all ended yet."""
-
-    state: Literal["succeeded", "failed", "cancelled"]
-    exit_code: int
-    reason: str = ""
-    may_retry: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A task of the cluster that a job has got, and what the job calls it."""
-
-    name: str
-    task: str
-    runs: bool = True
-    """A process of the job runs beside it."""
-
-    @property
-    def role(self) -> str:
-        return self.name.partition("/")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """All that is stored about a job. Times are wall-clock."""
-
-    id: str
-    request: JobRequest
-    script: str
-    """The shipped copy."""
-    folder: str
-    checkpoint_dir: str
-    submitted: float
-    uid: str = ""
-    """The identity of this very job: its id may have been another job's in an earlier cluster of this name."""
-    script_sha256: str = ""
-    needs: JobNeeds = field(default_factory=JobNeeds)
-    state: JobState = "queued"
-    seq: int = 0
-    started: float | None = None
-    started_clock: Clock | None = None
-    ended: float | None = None
-    exit_code: int | None = None
-    reason: str = ""
-    placed: tuple[Placed, ...] = ()
-    """The tasks that the job has got of the cluster, the chief's first; set when it starts."""
-    ran_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The hosts that each process may have run on, in order: what it wrote lies there."""
-    starts: Mapping[str, int] = field(default_factory=dict)
-    """How often each process has been started, on whatever hosts, as far as is known."""
-    generation: int = 1
-    released: bool = False
-    """Whether the processes of this generation may run."""
-    released_at: float | None = None
-    members: tuple[Member, ...] = ()
-    """The processes as they were released, where they have ports."""
-    not_before: float | None = None
-    retries_used: int = 0
-    history: RestartHistory = field(default_factory=RestartHistory)
-    """The restarts of the whole group that were no fault of the job."""
-    why_again: str = ""
-    ending: Ending | None = None
-    chief_ended: float | None = None
-    """The time when the chief had succeeded, since when others have time to end by themselves."""
-    ps_lives: Mapping[str, int] = field(default_factory=dict)
-    """The lives of the cluster's ps tasks at that time: what they hold ends with them; the chief restores no more."""
-    grace_s: float = 10.0
-    clients: tuple[ClientStatus, ...] = ()
-    """The processes as last seen; complete once the job is final."""
-
-    @property
-    def key(self) -> str:
-        """The name of the job's folders."""
-        return key_of(self.id, self.uid)
-
-    @property
-    def is_final(self) -> bool:
-        return self.state in TERMINAL_JOB_STATES
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the job's processes run, or have to be ended."""
-        return bool(self.placed) and not self.is_final
-
-    def noting(self, places: Mapping[str, str]) -> JobRecord:
-        """Note the hosts on which the job's processes are now (`places`: by task) among those it has had."""
-        found = dict(self.ran_on)
-        for placed in self.processes if self.released else ():
-            host, had = places.get(placed.task, ""), found.get(placed.name, ())
-            if host and host not in had:
-                found[placed.name] = (*had, host)
-        return self if found == self.ran_on else replace(self, ran_on=found)
-
-    @property
-    def processes(self) -> tuple[Placed, ...]:
-        return tuple(placed for placed in self.placed if placed.runs)
-
-    @property
-    def framework(self) -> frameworks.Framework:
-        return frameworks.of(self.request.framework)
-
-    @property
-    def restarts(self) -> int:
-        """The restarts of single processes, and of all of them together, each of which counts once."""
-        again = self.generation - 1
-        single = sum(client.restarts for client in self.clients) - again * len(self.clients)
-        return again + (max(0, single) if self.framework.restarts == "each" else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +126,12 @@ def _decide(
         reason = f"ran longer than its limit of {limit:.0f} s"
         return replace(job, ending=Ending("failed", TIMEOUT_EXIT, reason))
     current = {name: r for name, r in reports.items() if r.generation == job.generation}
-    bad = [p.name for p in job.processes if p.name in current and current[p.name].state in BAD]
+    bad = [p.name for p in job.taking_part if p.name in current and current[p.name].state in BAD]
     if not job.released:
-        return _failed(job, bad[0], current) if bad else _release(job, reports, view, now)
+        return _failed(job, bad[0], current) if bad else _release(job, reports, view, tasks, now)
     done = {name for name, r in current.items() if r.state == "done" and r.exit_code == 0}
-    needed = {p.name for p in job.processes if p.role != "ps" and not _never_came(job, p, current, tasks)}
-    if job.processes[0].name in done:
+    needed = {p.name for p in job.taking_part if p.role != "ps" and not _never_came(job, p, current, tasks)}
+    if job.taking_part[0].name in done:
         # By the policy `chief` it does not count how the others end; they have ended all the same.
         ended = done | set(bad) if success_of(job) == "chief" else done
         job = _without_chief(job, needed - ended, tasks, now)
@@ -259,6 +144,9 @@ def _decide(
         blame = _not_its_fault(job, current, tasks)
         if blame:
             return _again(job, blame, view, now)
+        more = "" if done or bad else _come(job, reports, tasks, now)
+        if more:
+            return _next_generation(job, more, now)
     if bad:
         return _failed(job, bad[0], current)  # the chief is first
     moved = _moved(job, reports, view) if job.framework.has_ports else ""
@@ -314,17 +202,44 @@ def ran_s(job: JobRecord, view: JobView, now: float) -> float:
     return 0.0 if job.started is None else now - job.started
 
 
-def _release(job: JobRecord, reports: Mapping[str, ClientReport], view: JobView, now: float) -> JobRecord:
-    """Let the generation run once every host is ready for it."""
+def _release(
+    job: JobRecord,
+    reports: Mapping[str, ClientReport],
+    view: JobView,
+    tasks: Mapping[str, TaskStatus],
+    now: float,
+) -> JobRecord:
+    """Let the generation run once every host is ready for it; an elastic one does without those that are lost."""
     if job.not_before is not None and 0 < job.not_before - now < LONGEST_WAIT_S:
         return job
     members = []
     for placed in job.processes:
         report = reports.get(placed.name)
         if report is None or report.held != job.generation or report.state in ALIVE:
+            if job.is_elastic and placed.task in tasks and tasks[placed.task].state == "lost":
+                continue
             return job
         members.append(Member(placed.name, view.hosts.get(placed.task, ""), report.addresses))
+    if job.is_elastic and len(members) < max(1, job.request.min_workers or 0):
+        return job
     return replace(job, released=True, released_at=now, members=tuple(members), not_before=None)
+
+
+def _come(job: JobRecord, reports: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus], now: float) -> str:
+    """Name processes that an elastic group has done without and that could take part now; empty: none."""
+    if not job.is_elastic or job.released_at is None or 0 <= now - job.released_at < GROW_AFTER_S:
+        return ""
+    takes_part = {placed.name for placed in job.taking_part}
+    come = [
+        placed.name
+        for placed in job.processes
+        if placed.name not in takes_part
+        and placed.task in tasks
+        and tasks[placed.task].state != "lost"
+        and placed.name in reports
+        and reports[placed.name].held == job.generation
+    ]
+    return f"{', '.join(come)} can take part" if come else ""
 
 
 def _failed(job: JobRecord, name: str, reports: Mapping[str, ClientReport]) -> JobRecord:
@@ -336,13 +251,13 @@ def _failed(job: JobRecord, name: str, reports: Mapping[str, ClientReport]) -> J
 
 def _not_its_fault(job: JobRecord, current: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus]) -> str:
     """Name the process that ended by no fault of the program, and why; empty when there is none."""
-    for placed in job.processes:
+    for placed in job.taking_part:
         report, task = current.get(placed.name), tasks.get(placed.task)
         from_outside = report is not None and not report.out_of_memory and _is_from_outside(report.exit_code)
         if report is not None and report.state in BAD and from_outside:
             return f"{placed.name}: {report.last_error}"
         if task is not None and task.state == "lost" and (report is None or report.state != "done"):
-            return f"{placed.name}: its host {task.host} is lost"
+            return f"{placed.name}: its host {task.host} {LOST_WORDS}"
     return ""
 
 
@@ -366,6 +281,8 @@ def _moved(job: JobRecord, reports: Mapping[str, ClientReport], view: JobView) -
 def _again(job: JobRecord, reason: str, view: JobView, now: float) -> JobRecord:
     """Restart all processes, by the rules that single ones are restarted by."""
     ran_s = 0.0 if job.released_at is None else max(0.0, now - job.released_at)
+    if job.is_elastic and reason.endswith(LOST_WORDS):  # hosts that come and go are no crash loop
+        return _next_generation(job, reason, now)
     history, decision = decide(
         view.policy, job.history, ran_s=ran_s, ending=ProcessEnding(None, forced=True), now=now, rand=view.rand
     )
@@ -436,7 +353,8 @@ def _final(job: JobRecord, ending: Ending, now: float) -> JobRecord:
 
 def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
     """Say why a job does not go on as it should; empty when it does."""
-    found = [tasks[placed.task] for placed in job.placed if placed.task in tasks]
+    part = job.taking_part if job.is_elastic else job.placed
+    found = [tasks[placed.task] for placed in part if placed.task in tasks]
     if job.framework.needs_tasks:
         down = [task for task in found if task.state != "running"]
     else:
@@ -458,6 +376,8 @@ def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
 def _preparation(job: JobRecord) -> str:
     """Say what a job's first processes wait for; empty when they wait for nothing."""
     waiting = [f"{c.name}: {c.last_error}" for c in job.clients if c.state == "pending" and c.last_error]
+    if len(job.taking_part) < len(job.processes):
+        waiting.insert(0, f"goes on with {len(job.taking_part)} of {len(job.processes)} processes")
     return "; ".join(waiting[:4])
 
 

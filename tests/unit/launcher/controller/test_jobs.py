@@ -251,6 +251,41 @@ def test_a_process_that_moves_to_another_host_needs_a_new_meeting_place() -> Non
     assert step(torch(), moved, BY_NAME, NOW).generation == 2
 
 
+AWAY = {**BY_NAME, "worker/0": replace(TASKS[1], state="lost", host="a")}
+
+
+def test_an_elastic_group_goes_on_with_fewer_and_takes_more_when_they_come() -> None:
+    record = torch(min_workers=1)
+    both = view(("worker/0", "running", None), ("worker/1", "running", None))
+    assert step(record, both, BY_NAME, NOW + 60) == replace(step(record, both, BY_NAME, NOW + 61))
+    lost = step(record, view(("worker/1", "running", None)), AWAY, NOW + 61)
+    assert (lost.generation, lost.released, lost.history) == (2, False, record.history)
+    alone = step(lost, view(("worker/1", "stopped", None), generation=1, held=2), AWAY, NOW + 62)
+    assert alone.released
+    assert [(member.name, member.addresses) for member in alone.members] == [("worker/1", ("b:1002",))]
+    one = view(("worker/1", "running", None), generation=2, held=2)
+    alone = step(alone, one, AWAY, NOW + 63)
+    assert (alone.state, alone.generation) == ("running", 2)
+    assert alone.reason == "goes on with 1 of 2 processes"
+
+    back = view(("worker/0", "stopped", None), ("worker/1", "running", None), generation=2, held=2)
+    assert step(alone, back, BY_NAME, NOW + 64).generation == 2, "not at once: it has only begun"
+    grown = step(alone, back, BY_NAME, NOW + 120)
+    assert (grown.generation, grown.why_again) == (3, "worker/0 can take part")
+    assert len(step(grown, ready(3), BY_NAME, NOW + 121).members) == 2
+
+    over = step(alone, view(("worker/1", "done", 0), generation=2, held=2), AWAY, NOW + 70)
+    assert over.state == "succeeded", "nobody waits for one that takes no part"
+
+
+def test_an_elastic_group_waits_below_its_minimum_and_a_fixed_one_for_all() -> None:
+    for options in ({}, {"min_workers": 2}):
+        lost = step(torch(**options), view(("worker/1", "running", None)), AWAY, NOW + 61)
+        assert lost.generation == 2
+        waits = step(lost, view(("worker/1", "stopped", None), generation=1, held=2), AWAY, NOW + 90)
+        assert (waits.released, waits.state) == (False, "recovering")
+
+
 def test_cancelling_beats_a_retry() -> None:
     dying = step(torch(retries=3), view(("worker/0", "failed", 3), ("worker/1", "running", None)), BY_NAME, NOW)
     over = step(cancel(dying, 1.0), view(("worker/0", "failed", 3), ("worker/1", "stopped", 143)), BY_NAME, NOW)
