@@ -26,6 +26,32 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("dtype", [F, np.float64])
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "strides", "dilations", "padding"),
+    [
+        ((2, 7, 6, 1), (3, 2, 1, 5), (1, 1), (1, 1), "SAME"),
+        ((3, 8, 9, 1), (5, 4, 1, 4), (2, 3), (1, 1), "SAME"),
+        ((2, 9, 9, 1), (3, 2, 1, 3), (1, 1), (2, 3), "VALID"),
+        ((2, 6, 6, 1), (1, 1, 1, 3), (2, 2), (1, 1), "VALID"),
+    ],
+)
+def test_the_gradient_by_an_image_of_one_channel(
+    dtype: Any, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv, "_BLOCK_BYTES", 1000)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(w_shape).astype(dtype)
+    g = Window(strides, dilations, padding).geometry(x_shape[1:3], w_shape[:2])
+    dy = rng.standard_normal((x_shape[0], *g.output, w_shape[3])).astype(dtype)
+    # What each element of an image changes, one after the other.
+    ones = np.eye(x_shape[1] * x_shape[2], dtype=dtype).reshape(-1, *x_shape[1:])
+    want = np.einsum("pijo,nijo->np", conv.convolve(ones, w, g), dy).reshape(x_shape)
+    out = np.full(x_shape, np.nan, dtype)
+    assert conv.input_gradient(dy, w, g, 1, out) is out
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")
 @pytest.mark.parametrize(("x_shape", "w_shape", "strides", "dilations", "padding"), CASES)
 def test_onednn_gives_the_plain_values(

@@ -17,6 +17,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.into.products import multiply
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.onednn.cache import convolution_for
 from dtfctl.runtime.kernels.promises import NONE, OF_SHAPES, Promises, ShapeFrom
@@ -115,6 +116,8 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int, out: Any = None)
     if not dy.size or not w.size:
         out[...] = 0
         return out
+    if channels == 1 and not is_pointwise(g) and dy.dtype.kind == "f":
+        return _gradient_of_one_channel(dy, w, g, out)
     best = None if is_pointwise(g) else by_onednn(dy.dtype, out.shape, w.shape, g)
     if best is not None:
         best.input_gradient(dy, w, out)
@@ -131,6 +134,23 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int, out: Any = None)
         for i, offset in enumerate(taps):
             padded[(slice(None), *g.tap(offset))] += columns[..., i, :]
         out[block] = padded[(slice(None), *g.inner)]
+    return out
+
+
+def _gradient_of_one_channel(dy: Any, w: Any, g: Geometry, out: Any) -> Any:
+    """Compute a plane for each tap of the filter, and add them up where they belong.
+
+    oneDNN computes 16 channels at a time, whether they are there or not.
+    """
+    taps = list(product(*map(range, g.kernel)))
+    matrix = w.reshape(len(taps), w.shape[-1])
+    for block in _blocks(dy.shape[0], prod(g.output) * len(taps) * dy.itemsize):
+        rows = dy[block].reshape(-1, w.shape[-1])
+        planes = multiply(matrix, rows, False, True).reshape(len(taps), -1, *g.output)
+        padded = np.zeros((planes.shape[1], *g.reach), dy.dtype)
+        for plane, offset in zip(planes, taps):
+            padded[(slice(None), *g.tap(offset))] += plane
+        out[block] = padded[(slice(None), *g.inner)][..., np.newaxis]
     return out
 
 
