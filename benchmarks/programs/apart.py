@@ -1,8 +1,11 @@
 """A training step over a ps, and what it is made of: its computing alone, with the variables where it computes, and its
-transfers alone, the parameters to the worker and as many bytes of gradients back."""
+transfers alone, the parameters to the worker and as many bytes of gradients back. "ahead" is the step whose parameters
+were fetched during the one before, which only our runtime has."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +22,32 @@ def build(tf: Any, target: str, model: str, batch: int, part: str) -> Program:
 
     Args:
         model: "mlp", "deep", or one of the zoo.
-        part: "together", "compute" or "transfer".
+        part: "together", "compute", "transfer" or "ahead".
     """
 
     def make(tf: Any, batch: int) -> Model:
         # Sessions of one cluster share variables by their names.
         with tf.variable_scope(part):
             made = (OWN.get(model) or MODELS[model])(tf, batch)
+        if part == "ahead":
+            made = replace(made, begin=_fetched_ahead(tf))
         return _transfers(tf) if part == "transfer" else made
 
     places = WORKER if part == "compute" else tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)
     return program(tf, target, make, batch, places=places)
+
+
+def _fetched_ahead(tf: Any) -> Callable[[Any], None]:
+    """Have the graph's steps fetch the next one's parameters."""
+    hook = tf.train.experimental.PrefetchParametersHook()
+    hook.begin()
+    init = tf.local_variables_initializer()
+
+    def begin(session: Any) -> None:
+        session.run(init)
+        hook.after_create_session(session, None)
+
+    return begin
 
 
 def _mlp(tf: Any, batch: int) -> Model:

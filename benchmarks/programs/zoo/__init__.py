@@ -29,12 +29,14 @@ class Model:
         train: the ops of a training step; several run one after the other.
         feeds: what each step is fed.
         forward: what a step without training fetches.
+        begin: called with the session once the variables have their first values.
     """
 
     loss: Any
     train: Sequence[Any]
     feeds: Mapping[Any, Any] = field(default_factory=dict)
     forward: Any = None
+    begin: Callable[[Any], None] | None = None
 
 
 def program(
@@ -63,6 +65,8 @@ def program(
             # What has one dimension, biases and scales, begins as its initializer says.
             if len(shape) > 1:
                 variable.load(_values(variable.op.name, shape), session)
+        if model.begin is not None:
+            model.begin(session)
 
     start()
     fetched = [list(model.train)[-1:], *([train] for train in list(model.train)[:-1])][::-1]

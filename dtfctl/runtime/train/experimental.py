@@ -8,6 +8,7 @@ from dtfctl.runtime.train.precision.optimizer import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
 )
+from dtfctl.runtime.train.prefetching import PrefetchParametersHook
 from dtfctl.runtime.train.staleness import BoundedStalenessHook
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FixedLossScale",
     "LossScale",
     "MixedPrecisionLossScaleOptimizer",
+    "PrefetchParametersHook",
     "disable_mixed_precision_graph_rewrite",
     "enable_mixed_precision_graph_rewrite",
 ]
