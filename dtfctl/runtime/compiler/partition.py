@@ -23,7 +23,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import Arg
-from dtfctl.runtime.framework.structural_ops import RECVS, SWITCHES
+from dtfctl.runtime.framework.structural_ops import AHEAD_ATTR, AHEAD_NAME, RECVS, SWITCHES
 from dtfctl.runtime.kernels.registry import find_kernel
 
 # Between the ranks of two nodes there is room for what a split puts between them.
@@ -216,7 +216,9 @@ class _Splitter:
         receiver = self._part(device)
         rank = source.rank
         attrs = {
-            "tensor_name": _text(f"edge_{self.edges}_{source.name}"),
+            "tensor_name": _text(
+                f"{AHEAD_NAME if AHEAD_ATTR in node.raw_attrs else 'edge_'}{self.edges}_{source.name}"
+            ),
             **self._between(source.device, device),
             "_src": _text(source.name),
             "_dst": _text(node.name),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.structural_ops import AHEAD_ATTR
 from dtfctl.runtime.ops import init_ops
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variables import Variable
@@ -119,4 +121,5 @@ def _copy(variable: Any, value: Tensor, device: str, uses: list[tuple[Operation,
             op._update_input(index, now)
         with graph.control_dependencies([now.op]):
             assigned: Operation = copy.assign(value, read_value=False)
+        assigned._set_attr(AHEAD_ATTR, graph_pb2.AttrValue(b=True))
     return assigned

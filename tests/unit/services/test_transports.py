@@ -267,6 +267,21 @@ def test_short_frames_overtake_long_ones_and_a_key_keeps_its_order(far: Pair) ->
     assert frames[4].value == 1
 
 
+def test_what_the_next_step_needs_goes_behind_what_this_one_does(far: Pair) -> None:
+    """Though it was begun before, and is a frame of its own that others come into the middle of."""
+    gate = held_up(far)
+    later, now = np.arange(20_000_000, dtype=np.int32), np.arange(1_000_000, dtype=np.int32)
+    far.a.send((tensor(later, "a;1;b;ahead_1_w;0:0"),))
+    far.a.send((tensor(now, "a;1;b;edge_2_rows;0:0"),))
+    far.a.send((tensor(np.float32(1), "a;1;b;ahead_1_w;0:0"),))
+    gate.set()
+    frames = far.at_b.take(4)
+    assert [f.key.split(";")[3] for f in frames[1:]] == ["edge_2_rows", "ahead_1_w", "ahead_1_w"]
+    assert np.array_equal(frames[1].value, now)
+    assert np.array_equal(frames[2].value, later)
+    assert frames[3].value == 1
+
+
 @pytest.mark.parametrize("kind", ["tcp", "tls"])
 def test_the_kernel_holds_little_that_a_short_frame_cannot_overtake(kind: str, tmp_path: Path) -> None:
     pair = Pair(kind, tmp_path)
@@ -339,7 +354,7 @@ def passing(messages: list[Message]) -> bytes:
     reader.start()
     for message in messages:
         link.send((message,))
-    while link._lanes.long or link._lanes.short or link._unsent:
+    while link._lanes.has_long or link._lanes.short or link._unsent:
         time.sleep(0.001)
     link.close()
     reader.join(BOUND_S)

@@ -50,6 +50,30 @@ def test_a_step_computes_with_what_the_one_before_has_fetched(worker: Any, use_r
     assert seen == delayed(5)
 
 
+def test_what_is_fetched_ahead_is_named_so(worker: Any) -> None:
+    """The name is what has links send it behind all else."""
+    setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        w = tf.get_variable("w", [2], initializer=tf.zeros_initializer())
+        train = tf.train.GradientDescentOptimizer(RATE).minimize(tf.reduce_sum(tf.square(w - [1.0, 2.0])))
+        hook = Hook()
+        hook.begin()
+        init = tf.global_variables_initializer(), tf.local_variables_initializer()
+    with tf.Session(worker.target, graph=graph) as session:
+        for op in init:
+            session.run(op)
+        hook.after_create_session(session, None)
+        told = tf.RunMetadata()
+        session.run(train, options=tf.RunOptions(output_partition_graphs=True), run_metadata=told)
+    ahead = [
+        node.attr["_src"].s.decode()
+        for part in told.partition_graphs
+        for node in part.node
+        if node.op == "_Send" and node.attr["tensor_name"].s.startswith(b"ahead_")
+    ]
+    assert ahead == ["w/read"]
+
+
 def test_what_was_restored_is_what_the_first_step_computes_with(worker: Any, tmp_path: Any) -> None:
     def train(steps: int) -> list[float]:
         setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")

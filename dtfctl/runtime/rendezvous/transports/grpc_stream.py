@@ -23,14 +23,13 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Message
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, LONG, SHORT, LaneReaders, Lanes
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, SHORT, LaneReaders, Lanes
 from dtfctl.runtime.rendezvous.transports.meter import SOCKET_BUFFER, Meter
 
 METHOD = "/dtf.WorkerService/Stream"
 FROM_TASK, FROM_LIFE, TO_LIFE = "dtf-task", "dtf-incarnation", "dtf-to-incarnation"
 # Of one message: a short frame may be as long as a report of a step.
 _MOST = CHUNK << 1
-_SHORT, _LONG = bytes([SHORT]), bytes([LONG])
 
 
 class Outbox:
@@ -76,21 +75,18 @@ class Outbox:
         lanes, meter = self._lanes, self._meter
         while True:
             with self._news:
-                while not (lanes.short or lanes.long):
+                while not (lanes.short or lanes.has_long):
                     if self._is_ended:
                         return
                     if meter.sent:
                         meter.ended(time.monotonic(), None)
                     self._news.wait()
                 if lanes.short:
-                    lane, parts = _SHORT, lanes.next_short()
+                    number, parts = SHORT, lanes.next_short()
                 else:
-                    lane, parts = _LONG, [lanes.next_long()]
-                    size = len(parts[0])
-                    while lanes.long and size < CHUNK:
-                        parts.append(lanes.next_long())
-                        size += len(parts[-1])
-                is_last = not (lanes.short or lanes.long)
+                    number, parts = lanes.next_long(CHUNK)
+                is_last = not (lanes.short or lanes.has_long)
+            lane = bytes([number])
             size = sum(map(len, parts))
             if size <= _MOST:
                 chunks = [b"".join((lane, *parts))]
@@ -120,7 +116,7 @@ class Endpoint:
         self.meter: Meter | None = self._meter
         self._owner = owner
         self._writer = FrameWriter(local_life, peer_life)
-        self._outbox = Outbox(Lanes(self._writer, FrameWriter(local_life, peer_life)), self._meter)
+        self._outbox = Outbox(Lanes(self._writer, *(FrameWriter(local_life, peer_life) for _ in range(2))), self._meter)
         reader = FrameReader(peer_life, local_life, self._received)
         self._readers = LaneReaders(reader, peer_life, local_life, self._received)
         self._error: OpError | None = None

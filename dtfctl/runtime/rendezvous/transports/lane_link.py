@@ -18,7 +18,7 @@ from dtfctl.runtime.rendezvous.frames import FrameWriter, Message
 from dtfctl.runtime.rendezvous.pumps import PUMPS
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, LONG, SHORT, LaneReaders, Lanes
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, SHORT, LaneReaders, Lanes
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 
 # How much the kernel may hold beyond what is on its way. Without a limit it is up to 4 MB, which take 0.3 s at
@@ -59,7 +59,7 @@ class LaneLink(SocketLink):
         if sock.family != socket.AF_UNIX:
             # A short frame overtakes nothing that the kernel has.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
-        self._lanes = Lanes(self._writer, FrameWriter(local_life, peer_life))
+        self._lanes = Lanes(self._writer, *(FrameWriter(local_life, peer_life) for _ in range(2)))
         self._readers = LaneReaders(self._reader, peer_life, local_life, self._received)
         self._state = _IDLE
         self._unsent: list[memoryview] = []
@@ -98,7 +98,7 @@ class LaneLink(SocketLink):
             is_mine = self._state is _IDLE
             broken = None
             if is_mine:
-                if lanes.long or len(lanes.short) > _AT_ONCE:
+                if lanes.has_long or len(lanes.short) > _AT_ONCE:
                     self._state = _PUMPING
                 else:
                     is_mine = False
@@ -155,7 +155,7 @@ class LaneLink(SocketLink):
                 error = self._error
                 if error is not None:
                     break
-                if budget <= 0 and self._lanes.long:
+                if budget <= 0 and self._lanes.has_long:
                     PUMPS.submit(self._pump_in_thread)
                     return None
                 pieces = self._next_pieces()
@@ -212,12 +212,8 @@ class LaneLink(SocketLink):
             parts = lanes.next_short()
             size = sum(map(len, parts))
             pieces.append((SHORT, parts))
-        if lanes.long and size < most:
-            parts = []
-            while lanes.long and size < most:
-                parts.append(lanes.next_long())
-                size += len(parts[-1])
-            pieces.append((LONG, parts))
+        if lanes.has_long and size < most:
+            pieces.append(lanes.next_long(most, size))
         return pieces
 
     def writable(self) -> None:
@@ -226,7 +222,7 @@ class LaneLink(SocketLink):
                 return
             self._state = _PUMPING
             REACTOR.watch_for_space(self, False)
-            is_long = bool(self._lanes.long)
+            is_long = self._lanes.has_long
         if is_long and self.computes:
             PUMPS.submit(self._pump_in_thread)
         else:

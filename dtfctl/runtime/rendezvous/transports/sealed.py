@@ -12,12 +12,12 @@ import threading
 from collections.abc import Sequence
 
 from dtfctl.net import reasons
-from dtfctl.net.records import FORKED, HEADER_SIZE, LONGEST, OVERHEAD, RecordError, Records, Ticket
+from dtfctl.net.records import CONFIRM, FORKED, HEADER_SIZE, LONGEST, OVERHEAD, RecordError, Records, Ticket
 from dtfctl.runtime.framework.errors import UnavailableError
 from dtfctl.runtime.rendezvous.frames import Message
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.lane_link import LaneLink, Piece
-from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, LONG, MOST_SHORT, SHORT
+from dtfctl.runtime.rendezvous.transports.lanes import CHUNK, MOST_SHORT, SHORT
 from dtfctl.runtime.rendezvous.transports.sockets import MOST_BYTES
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class SealedLink(LaneLink):
             tickets = [
                 (self._sealer.take(lane, len(data)), data)
                 for lane, parts in pieces
-                for data in (parts if lane == LONG else _records(parts))
+                for data in (_records(parts) if lane == SHORT else parts)
             ]
             size = sum(ticket.size + OVERHEAD for ticket, _ in tickets)
             if self._place is None or len(self._place) < size:
@@ -165,7 +165,7 @@ class SealedLink(LaneLink):
             self._begin = self._end = 0
 
     def _take(self, ticket: Ticket, sealed: memoryview) -> None:
-        if ticket.kind != SHORT and ticket.kind != LONG:
+        if ticket.kind == CONFIRM:
             raise self._opener.spoil("An encrypted record of a type came that has no place here")
         reader = self._readers.of(ticket.kind)
         space = reader.space()
