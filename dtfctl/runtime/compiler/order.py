@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
-from dtfctl.runtime.framework.structural_ops import ENTERS, EXITS, MERGES, NEXTS
+from dtfctl.runtime.framework.structural_ops import AHEAD_ATTR, ENTERS, EXITS, MERGES, NEXTS
 
 
 @dataclass(eq=False)
@@ -92,6 +92,7 @@ def assign_ranks(graph: NodeGraph) -> list[Node]:
 
     The order goes in stages: stage n holds what needs n transfers between devices before it can run. Inside a stage
     nodes others wait for come first, so that sends start early, and receives, which start the next stage, come late.
+    What takes a transfer that only the next step needs comes behind all stages.
 
     Raises:
         InvalidArgumentError: there is a cycle.
@@ -117,6 +118,8 @@ def _in_stages(order: list[Node]) -> list[Node]:
                 awaited.add(source)
             if before > at:
                 at = before
+        if AHEAD_ATTR in node.raw_attrs:
+            at += len(order)
         stage[node] = at
     work = list(awaited)
     while work:

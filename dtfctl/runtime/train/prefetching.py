@@ -8,7 +8,7 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.structural_ops import AHEAD_ATTR
 from dtfctl.runtime.ops import init_ops
@@ -61,9 +61,18 @@ class PrefetchParametersHook(SessionRunHook):
                 fetches += made
                 if made:
                     self.variables.append(variable)
-            self._fetch = group(*fetches, name="fetch_parameters")
+            # One op in each task says that all are there.
+            together = []
+            for device in dict.fromkeys(op.device for op in fetches):
+                with (
+                    graph.device(None),
+                    graph.device(device),
+                    graph.control_dependencies([op for op in fetches if op.device == device]),
+                ):
+                    together.append(make_op("NoOp", name="parameters_are_fetched"))
+            self._fetch = group(*together, name="fetch_parameters")
         for op in train_ops:
-            op._add_control_inputs(fetches)
+            op._add_control_inputs(together)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._fetch)
