@@ -23,7 +23,7 @@ BOUNDARIES = frozenset(("_Arg", "_Retval"))
 AHEAD_NAME = "ahead_"
 """How the tensor name of a transfer begins that only the next step needs: all else goes before it."""
 AHEAD_ATTR = "_fetched_ahead"
-"""Of the op that takes such a transfer."""
+"""The attribute of an op that takes such a transfer."""
 SENDS = frozenset(("_Send", "_HostSend", "Send"))
 RECVS = frozenset(("_Recv", "_HostRecv", "Recv"))
 # What has no value unless it is fed.
