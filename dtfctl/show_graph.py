@@ -1,11 +1,12 @@
 """python -m dtfctl.show_graph: compile a graph and tell what each stage makes of it.
 
 Started by `launcher.operator.graphs`. It reads what to do from the first line of its input, as JSON, ends when there
-is no more input, and says {"overview": ...} and more of it, or {"error": TEXT}, in one line.
+is no more input, and says {"overview": ...} and more of it, or {"error": TEXT, "hint": TEXT}, in one line.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 from dtfctl import guard
 from dtfctl.net.tls import Identity
-from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.framework.errors import NotFoundError, OpError
 from dtfctl.runtime.inspect.dot import dot
 from dtfctl.runtime.inspect.sources import Source, Step, from_cluster, from_file
 from dtfctl.runtime.inspect.stages import Stage, transfers
@@ -28,6 +29,11 @@ def main() -> int:
     guard.once(_end_with_parent, name="parent").start()
     try:
         said = _show(asked)
+    except _Unknown as e:
+        said = {
+            "error": e.message,
+            "hint": "see all names with: dtfctl graph, without --fetch, --run and --feed",
+        }
     except OpError as e:
         said = {"error": e.message}
     except OSError as e:
@@ -44,6 +50,7 @@ def _end_with_parent() -> None:
 def _show(asked: dict[str, Any]) -> dict[str, Any]:
     source = _source(asked)
     step = _step(source, asked)
+    _check_names(source, step)
     found = source.stages(step)
     said: dict[str, Any] = {
         "graph": source.name,
@@ -77,6 +84,19 @@ def _step(source: Source, asked: dict[str, Any]) -> Step:
         return Step(tuple(map(_tensor, asked["feeds"])), tuple(fetches), tuple(asked["run"]))
     chosen = source.longest()
     return chosen if not asked["feeds"] else Step(tuple(map(_tensor, asked["feeds"])), (), chosen.targets)
+
+
+class _Unknown(NotFoundError):
+    """A step that names what the graph does not have."""
+
+
+def _check_names(source: Source, step: Step) -> None:
+    known = {node.name for node in source.graph.node}
+    for said in (*step.feeds, *step.fetches, *step.targets):
+        name = said.partition(":")[0]
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 3, 0.5)
+            raise _Unknown(f"it has no node {name}" + (f"; there is {', '.join(close)}" if close else ""))
 
 
 def _tensor(name: str) -> str:

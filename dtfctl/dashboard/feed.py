@@ -25,6 +25,8 @@ LEAST_S = 0.25
 RETRY_S = 1.0
 MOST_EVENTS = 500
 MOST_POINTS = 20_000
+MOST_GONE = 1000
+"""Of so many things that are gone pages are still told."""
 JITTER_S = 2.0
 """A start is told as the time now less how long it has run, which varies by so much."""
 
@@ -50,6 +52,8 @@ class Feed:
         self._events: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
         self._points: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST_POINTS)
         self._told: dict[str, tuple[int, float]] = {}
+        self._graves: deque[tuple[str, str]] = deque()
+        self._forgotten = 0
         self._created = 0.0
         self._newest_event = 0
         self._closed = threading.Event()
@@ -73,12 +77,17 @@ class Feed:
         """Give what has changed past a version; None where nothing has within `wait_s`.
 
         Returns:
-            v: the version. set: [kind, name, value] of each item; a value of None is gone. events, points: new ones.
+            all: the page is to forget what it knows, which is too old. v: the version. set: [kind, name, value] of each
+            item; a value of None is gone. events, points: new ones.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._version > after or self.is_closed, wait_s):
                 return None
+            # Of what went since then not all is known any more.
+            begins = 0 < after < self._forgotten
+            after = 0 if begins else after
             return {
+                "all": begins,
                 "v": self._version,
                 "set": [[*key, item.value] for key, item in self._items.items() if item.version > after],
                 "events": [event for version, event in self._events if version > after],
@@ -115,6 +124,8 @@ class Feed:
         found |= {("task", task.name): self._task(task, now) for task in status.tasks}
         found |= {("job", job.id): _job(job) for job in status.jobs}
         gone = {key: None for key, item in list(self._items.items()) if key not in found and item.value is not None}
+        jobs = {job.id for job in status.jobs}
+        self._told = {job: told for job, told in self._told.items() if job in jobs}
         with self._changed:
             self._set(found | gone, [point for job in status.jobs if (point := self._point(job)) is not None])
 
@@ -128,9 +139,20 @@ class Feed:
         }
         if news or points:
             self._items.update(news)
+            self._bury([key for key, item in news.items() if item.value is None])
             self._points.extend((after, point) for point in points or ())
             self._version = after
             self._changed.notify_all()
+
+    def _bury(self, gone: list[tuple[str, str]]) -> None:
+        """Forget the oldest of what is gone: pages that know of them begin anew. Hold the condition."""
+        self._graves.extend(gone)
+        while len(self._graves) > MOST_GONE:
+            key = self._graves.popleft()
+            item = self._items.get(key)
+            if item is not None and item.value is None:
+                self._forgotten = max(self._forgotten, item.version)
+                del self._items[key]
 
     def _task(self, task: TaskStatus, now: float) -> dict[str, Any]:
         told = _clean(to_plain(task))

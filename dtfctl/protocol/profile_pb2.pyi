@@ -7,30 +7,34 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ProfileStart(_message.Message):
-    __slots__ = ("id", "seconds", "job")
+    __slots__ = ("id", "seconds", "job", "every")
     ID_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
+    EVERY_FIELD_NUMBER: _ClassVar[int]
     id: str
     seconds: float
     job: str
-    def __init__(self, id: _Optional[str] = ..., seconds: _Optional[float] = ..., job: _Optional[str] = ...) -> None: ...
+    every: int
+    def __init__(self, id: _Optional[str] = ..., seconds: _Optional[float] = ..., job: _Optional[str] = ..., every: _Optional[int] = ...) -> None: ...
 
 class ProfileState(_message.Message):
-    __slots__ = ("task", "incarnation", "now_ns", "steps", "running", "id")
+    __slots__ = ("task", "incarnation", "now_ns", "steps", "running", "id", "step_us")
     TASK_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     NOW_NS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_US_FIELD_NUMBER: _ClassVar[int]
     task: str
     incarnation: int
     now_ns: int
     steps: int
     running: bool
     id: str
-    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., now_ns: _Optional[int] = ..., steps: _Optional[int] = ..., running: bool = ..., id: _Optional[str] = ...) -> None: ...
+    step_us: float
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., now_ns: _Optional[int] = ..., steps: _Optional[int] = ..., running: bool = ..., id: _Optional[str] = ..., step_us: _Optional[float] = ...) -> None: ...
 
 class ProfileQuestion(_message.Message):
     __slots__ = ("id", "start", "client")

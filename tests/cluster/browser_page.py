@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events")
 PATIENCE_MS = 60_000
+TABS = 8
+"""A browser has six connections to a server."""
 
 
 class Looker:
@@ -37,13 +39,23 @@ class Looker:
         page.on(
             "request", lambda asked: asked.url.startswith(self.base) or self.problems.append(f"outside: {asked.url}")
         )
-        page.goto(url)
+        visit(page, url)
         return page
 
     def picture(self, page: Page, name: str, *, full: bool = False) -> None:
         if self.folder is not None:
             page.wait_for_timeout(1500)
             page.screenshot(path=self.folder / f"{name}.png", full_page=full)
+
+
+def visit(page: Page, url: str) -> None:
+    """Go to an address; once more where the machine's network has changed meanwhile, at which browsers give up."""
+    try:
+        page.goto(url)
+    except Error as error:
+        if "ERR_NETWORK_CHANGED" not in error.message:
+            raise
+        page.goto(url)
 
 
 def main() -> int:
@@ -53,7 +65,7 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         looker = Looker(browser, url, Path(rest[0]) if rest else None)
         found: dict[str, Any] = {}
-        for look in (strangers, pages, phone, live, deeds):
+        for look in (strangers, pages, phone, tabs, live, deeds):
             found |= look(looker, job)
         browser.close()
     print(json.dumps({**found, "problems": looker.problems}))
@@ -138,6 +150,31 @@ def phone(looker: Looker, job: str) -> dict[str, Any]:
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.context.close()
     return {"wide": wide, "dark": dark}
+
+
+def tabs(looker: Looker, job: str) -> dict[str, Any]:
+    """Open more tabs with a job's output than a browser has connections to one server, and close the first."""
+    first = looker.open(looker.url)
+    expect(first.locator(".live")).to_have_text("live")
+    every = [first]
+    for _ in range(TABS - 1):
+        page = first.context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: looker.problems.append(f"error in a tab: {error}"))
+        visit(page, f"{looker.base}/#/jobs/{job}")
+        expect(page.locator(".card h2").first).to_have_text(job)
+        every.append(page)
+    known = every[-1].evaluate("fetch('/api/me').then((answer) => answer.json())")
+    first.close()
+    # Another one follows the cluster now, and tells the rest.
+    for page in every[1:]:
+        expect(page.locator(".live")).to_have_text("live")
+    steps = every[-1].locator(".progress").get_attribute("aria-valuenow")
+    every[-1].wait_for_function(
+        "before => document.querySelector('.progress').getAttribute('aria-valuenow') !== before", arg=steps
+    )
+    every[1].context.close()
+    return {"tabs": [len(every), known["known"]]}
 
 
 def live(looker: Looker, _job: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 // A timeline of some steps over all tasks, and what it says to do.
 import { html, useState, useEffect, useRef, ask, bytes, us } from "./util.js";
 
-const KINDS = { part: "a step's part", node: "a node", wait: "waits for a tensor", send: "sends a tensor", arrival: "a tensor arrives", collection: "garbage collection" };
+const KINDS = { part: "a step's part", node: "a node", wait: "waits for a tensor", send: "sends a tensor", arrival: "a tensor arrives", collection: "garbage collection",
+  input: "input", queue: "a queue", checkpoint: "a checkpoint", collective: "a group's sum", copy: "host and device", run: "Session.run", trace: "named by the script" };
 const ROW = 18, GAP = 26;
 
 function Bars({ found }) {
@@ -59,7 +60,9 @@ function Bars({ found }) {
       onPointerDown=${(e) => { drag.current = { cx: e.clientX, from, to }; }} onPointerUp=${() => { drag.current = null; }} onPointerLeave=${() => { drag.current = null; point(null); }}></canvas></div>
     <p class="mono" aria-live="polite">${over ? `${found.tasks[over[0]]}: ${over[5]} ${over[6]} ${us(over[3])}${over[7] ? `, ${bytes(over[7])}` : ""} (${KINDS[over[4]] || over[4]})` : " "}</p>`;
 }
-const COLORS = { part: "#7d8ba0", node: "#2f6fed", send: "#c2571a", arrival: "#b0328a", wait: "#d9a514", collection: "#c62828" };
+const amount = (value, unit) => unit === "share" ? `${Math.round(100 * value)} %` : `${+value.toPrecision(3)} ${unit}`;
+const COLORS = { part: "#7d8ba0", node: "#2f6fed", send: "#c2571a", arrival: "#b0328a", wait: "#d9a514", collection: "#c62828",
+  input: "#1b8a5a", queue: "#4aa37a", checkpoint: "#6d4bb8", collective: "#8a6d1b", copy: "#0f8b8d", run: "#a5b0c0", trace: "#5b6b80" };
 
 export function Timeline({ known, at }) {
   const jobs = [...known.jobs.values()].filter((j) => !j.final && j.state !== "queued");
@@ -77,6 +80,8 @@ export function Timeline({ known, at }) {
     ${found && html`<div class="legend">${Object.entries(KINDS).map(([k, t]) => html`<span><i class=${`k-${k}`}></i>${t}</span>`)}</div><${Bars} found=${found} />
       ${found.left_out > 0 && html`<p class="dim">${found.left_out} short bars are left out; all of them: dtfctl profile</p>`}`}</section>
     ${found && html`<section class="card"><h2>What it says</h2>${found.summary.advice.length ? html`<ul>${found.summary.advice.map((a) => html`<li>${a}</li>`)}</ul>` : html`<p>Nothing stands out.</p>`}
+      <details><summary>What was looked at</summary><div class="scroll" tabindex="0" role="region" aria-label="Findings"><table><thead><tr>${["What", "Whose", "#Value", "#Too much from"].map((h) => html`<th scope="col" class=${h[0] === "#" ? "num" : ""}>${h.replace("#", "")}</th>`)}</tr></thead><tbody>
+      ${found.summary.findings.map((f) => html`<tr><th scope="row">${f.kind}</th><td class="mono">${f.task}</td><td class="num"><span class=${f.is_crossed ? "state bad" : ""}>${amount(f.value, f.unit)}</span></td><td class="num">${amount(f.threshold, f.unit)}</td></tr>`)}</tbody></table></div></details>
       <div class="scroll" tabindex="0" role="region" aria-label="Summary"><table><thead><tr>${["Task", "Steps", "A step", "Waits for", "Sent", "Received", "Most time"].map((h) => html`<th scope="col">${h}</th>`)}</tr></thead><tbody>
       ${tasks.map((t) => html`<tr><th scope="row" class="mono">${t.task}</th><td>${t.steps}</td><td>${us(t.step_ms * 1e3)}</td><td>${Object.entries(t.waits).slice(0, 3).map(([o, s]) => `${o} ${Math.round(s * 100)} %`).join(", ") || "–"}</td>
         <td>${bytes(t.sent)}</td><td>${bytes(t.received)}</td><td>${t.problem || Object.entries(t.ops).slice(0, 3).map(([o, ms]) => `${o} ${us(ms * 1e3)}`).join(", ") || "–"}</td></tr>`)}</tbody></table></div></section>`}`;

@@ -78,20 +78,24 @@ export function Log({ of }) {
   const [note, setNote] = useState("");
   const box = useRef(null), stuck = useRef(true);
   useEffect(() => {
-    let held = [], wanted = false;
+    let held = [], wanted = false, source = null, over = false;
     set([]); setNote("");
-    const source = new EventSource(`/api/logs?of=${encodeURIComponent(of)}`);
-    source.onmessage = (e) => {
+    // Who is not looked at leaves the connection to others.
+    const turned = () => { if (document.hidden) { source?.close(); source = null; } else if (!source && !over) open(); };
+    const open = () => { source = new EventSource(`/api/logs?of=${encodeURIComponent(of)}`); held = []; source.onmessage = heard; source.onerror = failed; };
+    const heard = (e) => {
       const news = JSON.parse(e.data);
-      if (news.ended) { source.close(); setNote("That was all: it has ended."); return; }
+      if (news.ended) { over = true; source.close(); setNote("That was all: it has ended."); return; }
       held = held.concat(news.lines).slice(-2000);
       if (!wanted) { wanted = true; requestAnimationFrame(() => { wanted = false; set(held); }); }
     };
-    source.onerror = () => {
-      if (source.readyState === 2) setNote("There is no output to be read (yet).");
+    const failed = () => {
+      if (source?.readyState === 2) setNote("There is no output to be read (yet).");
       else held = [];  // it begins again with the newest lines
     };
-    return () => source.close();
+    turned();
+    document.addEventListener("visibilitychange", turned);
+    return () => { over = true; document.removeEventListener("visibilitychange", turned); source?.close(); };
   }, [of]);
   useEffect(() => { if (stuck.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines]);
   const scrolled = (e) => { const b = e.target; stuck.current = b.scrollHeight - b.scrollTop - b.clientHeight < 30; };

@@ -65,7 +65,8 @@ def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView
     finally:
         controller.close()
     if "error" in said:
-        raise Conflict(f"there is no graph to show: {said['error']}", "is the job running? look with: dtfctl jobs")
+        hint = said.get("hint", "is the job running? look with: dtfctl jobs")
+        raise Conflict(f"there is no graph to show: {said['error']}", hint)
     return _checked(said, view)
 
 
@@ -73,7 +74,7 @@ def of_file(path: Path, view: GraphView) -> dict[str, Any]:
     """Show the graph of a file. Raises UsageError: it is none, or cannot be compiled like this."""
     said = _asked({"file": str(path), "targets": [], "tls": None, "job": ""}, view)
     if "error" in said:
-        raise UsageError(f"there is no graph to show: {said['error']}")
+        raise UsageError(f"there is no graph to show: {said['error']}", said.get("hint", ""))
     return _checked(said, view)
 
 

@@ -36,7 +36,7 @@ def download(
         HostFailed: the index cannot be reached, or does not have them; with pip's own words.
     """
     private_folder(folder)
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--no-deps"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(folder), "--progress-bar", "off"]
     command += ["--python-version", f"{python[0]}.{python[1]}", "--implementation", "cp"]
     for name in platforms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,9 @@ CONNECT_S = 3.0
 LOOK_S = 0.1
 # A task gets so many times the steps that were asked for, when others get fewer.
 _MOST_TIMES = 4
+# What recording a short step costs (its tensors, waits and parts), which share of all steps' time it may take, and how
+# many steps may lie between two that are recorded.
+_COST_US, _COSTS_SHARE, _FARTHEST = 120.0, 0.04, 200
 # Exchanges to find out how far a task's clock is from this one's, before and after.
 _CLOCK_ROUNDS = 8
 
@@ -84,6 +88,7 @@ class _Task:
         )
         self.take = self._method(channel, "Take", p.ProfilePart)
         self._least_ns = 0
+        self.step_us = 0.0
         self.is_running = False
 
     def _method(self, channel: grpc.Channel, name: str, answer: Any) -> Callable[..., Any]:
@@ -119,6 +124,7 @@ class _Task:
                 self._least_ns = after - before
                 record.ahead_ns = state.now_ns - (before + after) // 2
                 record.error_ns = (after - before + 1) // 2
+            self.step_us = state.step_us
 
 
 def capture(
@@ -144,7 +150,8 @@ def capture(
         tasks = [_Task(target, identity, ways) for target in targets]
         for task in tasks:
             task.compare_clocks()
-        begin = profile_pb2.ProfileStart(id=question.id, seconds=seconds, job=job)
+        every = _every([task.step_us for task in tasks if task.step_us])
+        begin = profile_pb2.ProfileStart(id=question.id, seconds=seconds, job=job, every=every)
         for task in tasks:
             task.is_running = not task.record.problem and task.start(begin) is not None
         try:
@@ -175,6 +182,18 @@ def capture(
                 _align(task.record)
                 clients += own
         return [*(task.record for task in tasks), *_joined(clients)]
+
+
+def _every(steps_us: Sequence[float]) -> int:
+    """Choose how many steps lie between two that are recorded, so that they take little longer on average.
+
+    Args:
+        steps_us: how long a step takes in each task that runs any.
+
+    >>> _every([200.0, 5000.0]), _every([5000.0]), _every([])
+    (15, 1, 1)
+    """
+    return min(math.ceil(_COST_US / (_COSTS_SHARE * min(steps_us))), _FARTHEST) if steps_us else 1
 
 
 def _joined(clients: Sequence[TaskRecord]) -> Iterator[TaskRecord]:

@@ -91,7 +91,10 @@ class DirectStep:
         if recorder is not None and local is not None:
             # The context is one of many steps.
             number = session.new_step_id()
-            step.trace = recorder.trace_of(local, number)
+            if recorder.takes(number):
+                step.trace = recorder.trace_of(local, number)
+            else:
+                recorder = None
         try:
             if session.is_closed:
                 raise FailedPreconditionError("Session is closed.")

@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.services.calls import Call, Handler
 from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.steps import recording
+from dtfctl.runtime.steps.tally import STEPS
 
 NAME = "dtf.ProfileService"
 PART_EVENTS = 20_000
@@ -89,7 +90,7 @@ class ProfileService:
             raise InvalidArgumentError(
                 f"A profile needs a name of at most {MOST_ID} letters and 0 to {recording.MOST_S:.0f} seconds"
             )
-        recorder = recording.Recorder(request.id, self._task, request.seconds, request.job)
+        recorder = recording.Recorder(request.id, self._task, request.seconds, request.job, request.every)
         recording.start(recorder)
         with self._changed:
             self._recorder, self._events, self._clients = recorder, [], {}
@@ -97,9 +98,15 @@ class ProfileService:
         return self._state(recorder)
 
     def look(self, request: profile_pb2.ProfileQuestion) -> profile_pb2.ProfileState:
-        """Tell how far it is. Without an id: tell the time only."""
+        """Tell how far it is. Without an id: tell the time, and how long steps take."""
         if not request.id:
-            return profile_pb2.ProfileState(task=self._task, incarnation=self._life, now_ns=time.time_ns())
+            count = sum(STEPS.counts)
+            return profile_pb2.ProfileState(
+                task=self._task,
+                incarnation=self._life,
+                now_ns=time.time_ns(),
+                step_us=STEPS.seconds / count * 1e6 if count else 0.0,
+            )
         return self._state(self._of(request.id))
 
     def stop(self, request: profile_pb2.ProfileQuestion) -> profile_pb2.ProfileState:

@@ -75,6 +75,8 @@ class Part:
         rendezvous, table = step.rendezvous, step.table
         table.leads = rendezvous.holds_back = partition.is_light
         recorder = recording.ACTIVE
+        if recorder is not None and not recorder.takes(step.step_id):
+            recorder = None
         if recorder is not None and trace is None:
             trace = recorder.trace_of(partition, step.step_id)
         job = partition.session.job

@@ -161,6 +161,7 @@ class Recorder:
         task: this one's full name.
         seconds: ends after so long, `MOST_S` at the most.
         job: record only what steps of this job do; "": of all.
+        every: record only steps whose number this divides, which is the same in all tasks.
 
     Attributes:
         steps: of how many steps parts have ended here.
@@ -171,8 +172,9 @@ class Recorder:
         epoch: ns to be added to an event's start for the wall clock's time.
     """
 
-    def __init__(self, id: str, task: str, seconds: float = MOST_S, job: str = "") -> None:
+    def __init__(self, id: str, task: str, seconds: float = MOST_S, job: str = "", every: int = 1) -> None:
         self.id = id
+        self.every = max(every, 1)
         self.job = job
         self.steps = 0
         self.traced = 0
@@ -224,6 +226,10 @@ class Recorder:
                 self._keys[key] = found
         return found
 
+    def takes(self, step: int) -> bool:
+        """Tell whether a step is one that is recorded."""
+        return step % self.every == 0
+
     def trace_of(self, partition: Partition, step: int) -> NodeTimes | None:
         """Give what times the nodes of a part that begins now; None where they are not to be timed in this step."""
         with self._lock:
@@ -265,7 +271,8 @@ class Recorder:
 
     def spent(self, kind: Span, name: str, began: int, ended: int, step: int, size: int) -> None:
         """Note a span; `framework.spans` calls this."""
-        self.add(_OF_SPAN[kind], name, kind if kind is Span.ENQUEUE else "", began, ended, step, size)
+        if step % self.every == 0:
+            self.add(_OF_SPAN[kind], name, kind if kind is Span.ENQUEUE else "", began, ended, step, size)
 
     def run(self, name: str, call: Callable[[], T]) -> T:
         """Note a call of `Session.run`, which is made here."""

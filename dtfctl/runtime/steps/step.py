@@ -34,7 +34,7 @@ class Step:
         self.table: LocalRendezvous
         self.rendezvous: LocalRendezvous | RoutingRendezvous
         recorder = recording.ACTIVE
-        if recorder is not None:
+        if recorder is not None and recorder.takes(step_id):
             self.table, self.rendezvous = recording.rendezvous_of(recorder, step_id, routes, transport)
         else:
             self.table = table = LocalRendezvous()

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from dtfctl.dashboard import feed
 from dtfctl.dashboard.server import Dashboard
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import NoSuchCluster, NoSuchJob
@@ -265,3 +266,20 @@ def test_the_page_needs_nothing_from_elsewhere_and_little_script(page: Page) -> 
     assert sum(sent for _, sent in sizes.values()) <= 100_000
     licences = folder.joinpath("vendor").joinpath("LICENSES.txt").read_text()
     assert all(name in licences for name in ("preact", "htm", "uPlot", "dagre"))
+
+
+def test_what_is_gone_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MOST_GONE", 2)
+    cluster = FakeCluster(status())
+    told = feed.Feed(lambda: cast(Cluster, cluster))
+    first = 0
+    for number in range(9):
+        told._take(status(task(f"worker/{number}")))
+        first = first or told._version
+    gone = [name for name, item in told._items.items() if item.value is None]
+    assert gone == [("task", "worker/6"), ("task", "worker/7")]
+    # A page that has slept since then is told to begin anew; another one gets what is new.
+    late, recent = told.news(first, 0.0), told.news(told._version - 1, 0.0)
+    assert late is not None and late["all"] and {name for _, name, _ in late["set"]} >= {"worker/8"}
+    assert recent is not None and not recent["all"]
+    assert [item for item in recent["set"] if item[2] is None] == [["task", "worker/7", None]]

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.launcher.errors import UsageError
+from dtfctl.launcher.operator.graphs import GraphView, of_file
 from dtfctl.protocol import graphs_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnauthenticatedError
 from dtfctl.runtime.inspect.dot import dot
@@ -137,3 +139,13 @@ def test_the_command_shows_a_file_and_says_what_is_wrong(file: Path) -> None:
     assert list(said["trees"]) == said["stages"] and said["step"] == "train"
     wrong = run(str(file), "--fetch", "nothing")
     assert wrong.returncode == 2 and "nothing" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+def test_a_step_of_nodes_that_are_not_there_is_told_what_there_is(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph:
+        tf.add(tf.constant(1.0), 1.0, name="loss")
+    file = tmp_path / "graph.pb"
+    file.write_bytes(graph.as_graph_def().SerializeToString())
+    with pytest.raises(UsageError, match="it has no node los; there is loss") as caught:
+        of_file(file, GraphView(fetches=("los",)))
+    assert "without --fetch" in caught.value.hint
