@@ -25,7 +25,7 @@ LOOK_S = 0.1
 _MOST_TIMES = 4
 # What recording a short step costs (its tensors, waits and parts), which share of all steps' time it may take, and how
 # many steps may lie between two that are recorded.
-_COST_US, _COSTS_SHARE, _FARTHEST = 120.0, 0.04, 200
+_COST_US, _COSTS_SHARE, _FARTHEST = 120.0, 0.02, 500
 # Exchanges to find out how far a task's clock is from this one's, before and after.
 _CLOCK_ROUNDS = 8
 
@@ -191,7 +191,7 @@ def _every(steps_us: Sequence[float]) -> int:
         steps_us: how long a step takes in each task that runs any.
 
     >>> _every([200.0, 5000.0]), _every([5000.0]), _every([])
-    (15, 1, 1)
+    (30, 2, 1)
     """
     return min(math.ceil(_COST_US / (_COSTS_SHARE * min(steps_us))), _FARTHEST) if steps_us else 1
 
