@@ -36,10 +36,12 @@ class StrategyExtended:
         worker_devices: the device of each replica of this process.
         cross_device_ops: what reduces values.
         experimental_between_graph: whether each task's process builds a graph of its own.
+        shards_optimizer_state: whether a variable's slots are on one device alone.
     """
 
     experimental_between_graph = False
     experimental_require_static_shapes = False
+    shards_optimizer_state = False
     _partitions_variables = False
 
     def __init__(self, container: Any, devices: Sequence[str], cross_device_ops: CrossDeviceOps | None = None) -> None:
@@ -142,6 +144,10 @@ class StrategyExtended:
 
         with context.get_default_graph().variable_creator_scope(creator):
             yield
+
+    def slots_beside(self, variable: Any) -> contextlib.AbstractContextManager[None]:
+        """Make the slots of a variable, which an optimizer keeps, in a block."""
+        return self.colocate_vars_with(variable)
 
     def variable_created_in_scope(self, v: Any) -> bool:
         return getattr(value_container(v), "distribute_strategy", None) is self._container
@@ -273,6 +279,14 @@ class StrategyExtended:
         if all(isinstance(v, DistributedValues) and not isinstance(v, Mirrored) for v, _ in pairs) and pairs:
             return self._cross_device_ops.batch_reduce(op, pairs, options)
         return [self._reduce(op, v, d, options) for v, d in pairs]
+
+    def reduce_gradients(self, pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Add up the gradients of all replicas, for `update_by_gradient` of their variables."""
+        return self.batch_reduce_to(ReduceOp.SUM, pairs)
+
+    def update_by_gradient(self, variable: Any, fn: Callable[..., Any], gradient: Any) -> list[Any]:
+        """Let `fn(copy, gradient)` update a variable, and list the ops that have to run for it."""
+        return self.update(variable, fn, args=(gradient,), group=False)  # type: ignore[no-any-return]
 
     def broadcast_to(self, tensor: Any, destinations: Any = None) -> Any:
         """Bring a value to each destination; to each replica where none is named."""

@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.replication.values import regroup
+from dtfctl.runtime.strategies.file_shares import own_files
 
 
 class InputReplicationMode(Enum):
@@ -164,18 +165,19 @@ def shared_out(dataset: Dataset, extended: Any) -> Dataset:
     """Cut each batch into as many parts as there are replicas, and keep those of this process.
 
     All processes read the whole: elements must come in the same order in all of them (give `shuffle` a seed). With
-    AutoShardPolicy.OFF a process keeps all parts, whatever the others read.
+    AutoShardPolicy.FILE each reads files of its own, and keeps all parts; with OFF it does so whatever the others read.
 
     Raises:
-        NotImplementedError: the dataset's options ask for shares of files.
+        ValueError: there are no files, or too few to share out. NotImplementedError: the policy is HINT.
     """
     policy = AutoShardPolicy(dataset.options().experimental_distribute.auto_shard_policy or AutoShardPolicy.AUTO)
-    if policy in (AutoShardPolicy.FILE, AutoShardPolicy.HINT) and extended.num_input_pipelines > 1:
+    if policy is AutoShardPolicy.HINT and extended.num_input_pipelines > 1:
         raise NotImplementedError(
-            f"AutoShardPolicy.{policy.name}: shares are of examples, not of files. Give your own share of the files to "
-            "strategy.experimental_distribute_datasets_from_function, by input_context.input_pipeline_id, or take "
-            "AutoShardPolicy.DATA"
+            "AutoShardPolicy.HINT: a dataset has no hints here. Call shard(...) in a function that you give to "
+            "strategy.experimental_distribute_datasets_from_function, or take AutoShardPolicy.DATA"
         )
+    if policy is AutoShardPolicy.FILE and extended.num_input_pipelines > 1:
+        dataset = own_files(dataset, extended.num_input_pipelines, extended.input_pipeline_id)
     replicas, own = extended.num_replicas_in_sync, len(extended.worker_devices)
     if replicas == 1:
         return dataset
@@ -183,7 +185,7 @@ def shared_out(dataset: Dataset, extended: Any) -> Dataset:
     structure = dataset.structure.with_shapes([_part_of(shape, replicas) for shape in dataset.structure.shapes])
     variant = apply_op("RebatchDataset", input_dataset=dataset.variant, num_replicas=parts, **structure.attrs)
     split = Dataset(variant, structure)
-    if own == replicas or policy is AutoShardPolicy.OFF:
+    if own == replicas or policy in (AutoShardPolicy.FILE, AutoShardPolicy.OFF):
         return split
     which, processes = extended.input_pipeline_id, extended.num_input_pipelines
     if own == 1:

@@ -24,14 +24,24 @@ class MirroredStrategy(Strategy):
     Args:
         devices: their names; the GPUs of this process's task when None, its CPU where it has none.
         cross_device_ops: what reduces gradients; `ReductionToOneDevice()` when None.
+        shard_optimizer_state: keep the slots that an optimizer of tf.train has beside each variable on one of the
+            devices, which updates that variable for all, instead of on each (ZeRO, stage 1).
 
     Raises:
         ValueError: a device is named twice, or none is.
     """
 
-    def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: CrossDeviceOps | None = None) -> None:
+    def __init__(
+        self,
+        devices: Sequence[str] | None = None,
+        cross_device_ops: CrossDeviceOps | None = None,
+        shard_optimizer_state: bool = False,
+    ) -> None:
+        from dtfctl.runtime.strategies.sharded_state import ShardedStateExtended
+
         chosen = own_devices() if devices is None else [canonical(d) for d in devices]
-        super().__init__(MirroredExtended(self, chosen, cross_device_ops))
+        kind = ShardedStateExtended if shard_optimizer_state else MirroredExtended
+        super().__init__(kind(self, chosen, cross_device_ops))
 
 
 class MirroredExtended(StrategyExtended):

@@ -204,7 +204,7 @@ class Optimizer:
         pairs = list(grads_and_vars)
         extended, graph = distribution.extended, context.get_default_graph()
         variables = [v for _, v in pairs]
-        summed = extended.batch_reduce_to("SUM", pairs)
+        summed = extended.reduce_gradients(pairs)
         with init_scope():
             self._create_slots(variables)
 
@@ -217,7 +217,7 @@ class Optimizer:
             updates = [
                 op
                 for grad, v in zip(summed, variables, strict=True)
-                for op in extended.update(v, update, args=(grad,), group=False)
+                for op in extended.update_by_gradient(v, update, grad)
             ]
             devices = extended.non_slot_devices(variables)
             finished = extended.update_non_slot(devices, lambda: self._finish(updates, "update"), group=False)
@@ -314,9 +314,17 @@ class Optimizer:
         held = self._slots.setdefault(slot_name, {})
         key = value_container(var)
         if key not in held:
-            with self._beside(var):
+            with self._slots_beside(var):
                 held[key] = create()
         return held[key]
+
+    @staticmethod
+    def _slots_beside(var: Any) -> contextlib.AbstractContextManager[None]:
+        """Make the slots of `var` in a block, where its strategy keeps them."""
+        if not contexts.has_strategy():
+            return contextlib.nullcontext()
+        beside: contextlib.AbstractContextManager[None] = contexts.get_strategy().extended.slots_beside(var)
+        return beside
 
     @staticmethod
     def _beside(var: Any) -> contextlib.AbstractContextManager[None]:

@@ -209,12 +209,54 @@ def test_workers_read_what_the_datasets_policy_says() -> None:
                     if policy is policies.OFF:
                         found.append(session.run(element).tolist())
             options.experimental_distribute.auto_shard_policy = policies.FILE
-            with pytest.raises(NotImplementedError, match=r"AutoShardPolicy\.FILE: shares are of examples"):
+            with pytest.raises(ValueError, match=r"reads no files, so AutoShardPolicy\.FILE has none"):
                 strategy.experimental_distribute_dataset(dataset)
         return found
 
     with cluster(2) as resolvers:
         assert in_all(resolvers, work) == [[[0, 1], [0, 1], [2, 3]], [[2, 3], [0, 1], [2, 3]]]
+
+
+def _lines(files: Any, how: str) -> Any:
+    if how == "named":
+        return tf.data.TextLineDataset(files)
+    if how == "listed":
+        return tf.data.Dataset.list_files(str(Path(files[0]).parent / "*.txt")).flat_map(tf.data.TextLineDataset)
+    named = tf.data.Dataset.from_tensor_slices(files).shuffle(10).repeat(1)
+    if how == "interleaved":
+        return named.interleave(tf.data.TextLineDataset, cycle_length=2).map(lambda line: line)
+    return named.flat_map(lambda name: tf.data.TextLineDataset(name).map(lambda line: line))
+
+
+@pytest.mark.parametrize("how", ["named", "interleaved", "flat", "listed"])
+def test_workers_read_files_of_their_own(tmp_path: Path, how: str) -> None:
+    files = [str(tmp_path / f"{i}.txt") for i in range(5)]
+    for i, name in enumerate(files):
+        Path(name).write_text(f"{i}a\n{i}b\n")
+
+    def work(resolver: Any) -> Any:
+        strategy = multi_worker(resolver)
+        with tf.Graph().as_default(), strategy.scope():
+            options = tf.data.Options()
+            options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+            dataset = _lines(files, how).batch(2).with_options(options)
+            if resolver.task_id == 0:
+                few = tf.data.TextLineDataset(files[:1]).batch(2).with_options(options)
+                with pytest.raises(ValueError, match="has 1 file to share out to 2 processes"):
+                    strategy.experimental_distribute_dataset(few)
+            iterator = strategy.experimental_distribute_dataset(dataset).make_initializable_iterator()
+            element, found = iterator.get_next(), []
+            with tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session:
+                session.run(iterator.initializer)
+                with contextlib.suppress(tf.errors.OutOfRangeError):
+                    while True:
+                        # A batch of 2 is for two replicas: one example for each.
+                        found.append(session.run(element).tolist())
+        assert all(len(part) == 1 for part in found)
+        return sorted(line.decode() for part in found for line in part)
+
+    with cluster(2) as resolvers:
+        assert in_all(resolvers, work) == [["0a", "0b", "2a", "2b", "4a", "4b"], ["1a", "1b", "3a", "3b"]]
 
 
 def test_parameter_servers_hold_the_variables() -> None:

@@ -255,6 +255,8 @@ class Optimizer:
     def _apply_to_copies(self, strategy: Any, grads_and_vars: Any, name: str | None) -> Any:
         """Apply the sum of all replicas' gradients to every copy of the variables."""
         pairs, extended = list(grads_and_vars), strategy.extended
+        if extended.shards_optimizer_state:
+            raise NotImplementedError("shard_optimizer_state=True is for optimizers of tf.train, not of Keras")
         summed = extended.batch_reduce_to("SUM", pairs)
 
         def each(var: Any, update: Callable[..., Any], grad: Any) -> list[Any]:
