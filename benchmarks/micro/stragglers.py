@@ -2,7 +2,8 @@
 
 `python -m benchmarks.micro.stragglers`: one ps and three workers are processes of their own; the last worker is stopped
 for 150 ms of every 500 (SIGSTOP, SIGCONT).
-Prints, for each way to train, the updates a second of the whole and the steps a second of each worker.
+Prints, for each way to train, the updates a second of the whole and the steps a second of each worker. The last two are
+a group without a ps, whose examples take a known time, so that two cores do not tell on three workers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import numpy as np
 from tests.support.ports import free_ports
 
 WORKERS, STOPPED_S, CYCLE_S = 3, 0.15, 0.5
-WAYS = ("all in step", "one backup worker", "bound 0", "bound 4", "bound 32", "no bound")
+GROUPS = ("equal shares", "balanced shares")
+WAYS = ("all in step", "one backup worker", "bound 0", "bound 4", "bound 32", "no bound", *GROUPS)
+# Of a group's step: examples, and the seconds that each takes.
+BATCH, EXAMPLE_S = 240, 0.003
 
 
 def work(cluster: dict[str, list[str]], index: int, way: str, seconds: float) -> None:
@@ -64,6 +68,52 @@ def work(cluster: dict[str, list[str]], index: int, way: str, seconds: float) ->
             print(json.dumps([steps / took, updates / took]), flush=True)
             while True:
                 session.run(train)
+
+
+def work_in_group(cluster: dict[str, list[str]], index: int, way: str, seconds: float) -> None:
+    """Train as one of a group that reduces gradients, and print as `work` does."""
+    import dtfctl.runtime as tf
+
+    server = tf.train.Server({"worker": cluster["worker"]}, "worker", index)
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": cluster["worker"]}), server.target, "worker", index
+    )
+    strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+
+    def computed(rows: Any) -> Any:
+        for _ in rows:
+            time.sleep(EXAMPLE_S)
+        return rows
+
+    with strategy.scope():
+        balanced = tf.distribute.experimental.BalancedBatch(strategy, least=BATCH // WORKERS if way == GROUPS[0] else 1)
+        optimizer = tf.train.GradientDescentOptimizer(0.01)
+        batch = tf.constant(np.ones((BATCH, 8), np.float32))
+
+        def step() -> Any:
+            rows = tf.py_func(computed, [balanced.part(batch)], tf.float32)
+            rows.set_shape([None, 8])
+            train = balanced.minimize(optimizer, tf.reduce_sum(tf.layers.dense(rows, 4) ** 2) / BATCH)
+            with tf.control_dependencies([train]):
+                return tf.shape(rows)[0]
+
+        (size,) = strategy.experimental_local_results(strategy.run(step))
+        with tf.train.MonitoredTrainingSession() as session:
+            go = threading.Event()
+            threading.Thread(target=_wait_for_line, args=(go,), name="reader", daemon=True).start()
+            session.run(size)
+            print("ready", flush=True)
+            taken, ended = [int(session.run(size))], []
+            while not go.is_set() or len(ended) < 3 or ended[-1] - ended[2] < seconds:
+                taken.append(int(session.run(size)))
+                if go.is_set():
+                    ended.append(time.monotonic())
+            # The first steps find the shares.
+            rate = (len(ended) - 3) / (ended[-1] - ended[2])
+            print(json.dumps([rate, rate]), flush=True)
+            print(f"worker {index} took {taken[-1]} of {BATCH}", file=sys.stderr)
+            while True:
+                session.run(size)
 
 
 def _wait_for_line(then: threading.Event) -> None:
@@ -133,7 +183,7 @@ def main() -> None:
     parser.add_argument("--worker", type=int)
     given = parser.parse_args()
     if given.worker is not None:
-        work(given.cluster, given.worker, given.way, given.seconds)
+        (work_in_group if given.way in GROUPS else work)(given.cluster, given.worker, given.way, given.seconds)
         return
     print("way                  updates/s, nobody stopped   one stopped 30 %   steps/s of the first two workers")
     for way in [given.way] if given.way else WAYS:

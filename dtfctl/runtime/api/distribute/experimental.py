@@ -9,6 +9,7 @@ from dtfctl.runtime.replication.reduce_op import (
     CommunicationOptions,
     Hints as CollectiveHints,
 )
+from dtfctl.runtime.strategies.balanced import BalancedBatch
 from dtfctl.runtime.strategies.elastic import run_elastic
 from dtfctl.runtime.strategies.multi_worker import MultiWorkerMirroredStrategy
 from dtfctl.runtime.strategies.parameter_server import CentralStorageStrategy, ParameterServerStrategy
