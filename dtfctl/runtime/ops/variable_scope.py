@@ -312,10 +312,20 @@ def _initial_value(
         )
     dims = list(shape.known())
     if partition is not None and isinstance(initializer, init_ops.Initializer):
-        return lambda: initializer(dims, dtype=wanted, partition_info=partition), wanted
+        return _Initial(lambda: initializer(dims, dtype=wanted, partition_info=partition), shape), wanted
     if isinstance(initializer, init_ops.Initializer):
-        return lambda: initializer(dims, dtype=wanted), wanted
-    return lambda: initializer(dims, dtype=wanted, partition_info=partition), wanted
+        return _Initial(lambda: initializer(dims, dtype=wanted), shape), wanted
+    return _Initial(lambda: initializer(dims, dtype=wanted, partition_info=partition), shape), wanted
+
+
+class _Initial:
+    """Makes an initial value, whose shape creators may ask for before."""
+
+    def __init__(self, make: Callable[[], Any], shape: TensorShape) -> None:
+        self._make, self.shape = make, shape
+
+    def __call__(self) -> Any:
+        return self._make()
 
 
 def _get_partitioned(name: str, shape: TensorShape, partitioner: Any, **options: Any) -> Any:

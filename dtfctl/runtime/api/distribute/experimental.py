@@ -11,5 +11,6 @@ from dtfctl.runtime.replication.reduce_op import (
 )
 from dtfctl.runtime.strategies.balanced import BalancedBatch
 from dtfctl.runtime.strategies.elastic import run_elastic
+from dtfctl.runtime.strategies.hybrid import HybridStrategy
 from dtfctl.runtime.strategies.multi_worker import MultiWorkerMirroredStrategy
 from dtfctl.runtime.strategies.parameter_server import CentralStorageStrategy, ParameterServerStrategy
