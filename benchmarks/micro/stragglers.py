@@ -103,7 +103,8 @@ def work_in_group(cluster: dict[str, list[str]], index: int, way: str, seconds: 
             threading.Thread(target=_wait_for_line, args=(go,), name="reader", daemon=True).start()
             session.run(size)
             print("ready", flush=True)
-            taken, ended = [int(session.run(size))], []
+            taken = [int(session.run(size))]
+            ended: list[float] = []
             while not go.is_set() or len(ended) < 3 or ended[-1] - ended[2] < seconds:
                 taken.append(int(session.run(size)))
                 if go.is_set():

@@ -66,8 +66,8 @@ class _Shares:
     def _names(self, names: Tensor) -> Tensor:
         """Choose files by their names."""
         known = constant_value(names)
-        if names.shape.rank == 0 or (known is not None and known.size < self._processes):
-            count = 1 if names.shape.rank == 0 else known.size
+        count = 1 if names.shape.rank == 0 else None if known is None else known.size
+        if count is not None and count < self._processes:
             raise ValueError(
                 f"AutoShardPolicy.FILE has {count} file{'s' * (count != 1)} to share out to {self._processes} "
                 "processes: write more, or take AutoShardPolicy.DATA"
@@ -84,7 +84,7 @@ class _Shares:
             inputs = [self._elements(op.inputs[0]), *op.inputs[1:]]
             return self._graph.create_op(op.signature, inputs, op.attrs, name=op.type).outputs[names.value_index]
         types = next((op.get_attr(n) for n in ("output_types", "Toutput_types") if n in op.attrs), [dtypes.string])
-        shapes = list(op.attrs["output_shapes"].list.shape) if "output_shapes" in op.attrs else [[]]
+        shapes: list[Any] = list(op.attrs["output_shapes"].list.shape) if "output_shapes" in op.attrs else [[]]
         shares: Tensor = apply_op(
             "ShardDataset",
             input_dataset=names,

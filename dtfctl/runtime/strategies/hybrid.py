@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -84,7 +83,7 @@ class HybridExtended(MirroredExtended):
     def _choose(self, shape: TensorShape) -> None:
         """Choose the server of the variable that is made next."""
         self._next = min(self._servers, key=lambda server: self._loads[server])
-        self._loads[self._next] += math.prod(shape.as_list()) if shape.is_fully_defined() else 1
+        self._loads[self._next] += (shape.num_elements() or 1) if shape.is_fully_defined() else 1
 
     def _server_of(self, op: Operation) -> str:
         return self._next
@@ -97,8 +96,9 @@ class HybridExtended(MirroredExtended):
         kwargs: Mapping[str, Any] | None = None,
         group: bool = True,
     ) -> Any:
-        where = super() if _has_copies(var) else self._shared
-        return where.update(var, fn, args, kwargs, group)
+        if _has_copies(var):
+            return super().update(var, fn, args, kwargs, group)
+        return self._shared.update(var, fn, args, kwargs, group)
 
     def non_slot_devices(self, var_list: Any) -> Any:
         # Where an optimizer makes what belongs to no variable: beside the first.

@@ -20,7 +20,7 @@ from dtfctl.runtime.strategies.cross_device_ops import (
 )
 from dtfctl.runtime.strategies.extended import StrategyExtended
 from dtfctl.runtime.strategies.inputs import InputContext, InputReplicationMode
-from dtfctl.runtime.strategies.mirrored import MirroredStrategy
+from dtfctl.runtime.strategies.mirrored_strategy import MirroredStrategy
 from dtfctl.runtime.strategies.one_device import OneDeviceStrategy
 from dtfctl.runtime.strategies.replica_context import ReplicaContext
 from dtfctl.runtime.strategies.strategy import Strategy
