@@ -337,6 +337,26 @@ def test_a_thread_that_wakes_late_for_a_small_product_does_not_cost_large_ones_t
         assert [a_step() for _ in range(5)].count(2) >= 4
 
 
+def test_what_no_threads_had_yet_is_not_given_them_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 9e-3, 0.3)
+    others = [
+        threads.threaded(machine.call, threads.by_one(machine.call, machine.set_threads, 2), 2, machine.crowd)
+        for _ in range(20)
+    ]
+    for _ in range(20):
+        for product in others:
+            product()
+    # Three tries for each of them would take 18 s.
+    assert machine.used.count(2) < 10
+    machine.took[2] = 4.5e-3
+    machine.now += 50
+    for _ in range(10):
+        machine.used = []
+        for product in others:
+            product()
+    assert machine.used.count(2) >= 18
+
+
 def test_waits_of_the_past_are_forgotten_where_nobody_uses_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 9e-3, 4.5e-3)
     machine.run(10)

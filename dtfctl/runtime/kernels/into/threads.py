@@ -198,15 +198,16 @@ def threaded(
             together = many.cost + others.waits(began)
             way, other = (many, single) if together < single.cost * _LEAST_GAIN else (single, many)
             if not many.is_known:
-                way = many
+                way = many if others.waits(began) <= single.cost else single
             # Even one that seems as good costs something.
             elif allowed >= max(abs(together - single.cost), single.cost / 2) * other.put_off:
                 allowed, way, weight = 0.0, other, _WEIGHT_ANEW
         result = way.call(*args)
         now = clock()
         taken = now - began
-        if way is many and many.is_known:
-            others.took(taken, many.cost, count, now, _WAIT if weight == _WEIGHT else _WAIT_ANEW)
+        if way is many:
+            usual = many.cost if many.is_known else single.cost
+            others.took(taken, usual, count, now, _WAIT if weight == _WEIGHT else _WAIT_ANEW)
         if weight == _WEIGHT:
             allowed += taken * _TRYING
         else:
