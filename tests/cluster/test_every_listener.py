@@ -61,6 +61,7 @@ NOT_NOW = {
     ("command, controller", "`run/ssh-*.sock`"),
     ("a host that hands packages on", "TCP"),
     ("`dtfctl dashboard`", "TCP"),
+    ("`dtfctl tensorboard`", "TCP"),
     ("a job of `dtfctl serve`", "TCP"),
     ("a job of `dtfctl serve`", "`inside`"),
 }
