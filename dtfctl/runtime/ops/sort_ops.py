@@ -21,11 +21,11 @@ def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tens
         raise ValueError(f"Argument `direction` should be one of ASCENDING or DESCENDING. Received: {direction}")
     x = convert_to_tensor(values)
     rank = x.shape.rank
-    if rank is None:
-        raise ValueError("Sorting needs a tensor of known rank")
-    at = axis % rank
-    perm = [*(i for i in range(rank) if i != at), at]
-    moved = array_ops.transpose(x, perm) if at != rank - 1 else x
+    if rank is None and axis != -1:
+        raise ValueError("Sorting along another axis than the last needs a tensor of known rank")
+    is_last = rank is None or axis % rank == rank - 1
+    perm = [] if rank is None else [*(i for i in range(rank) if i != axis % rank), axis % rank]
+    moved = x if is_last else array_ops.transpose(x, perm)
     flipped = moved
     kind = x.dtype.base_dtype
     if direction == "ASCENDING":
@@ -34,7 +34,7 @@ def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tens
     top, indices = apply_op_outputs("TopKV2", input=flipped, k=array_ops.shape(moved)[-1], sorted=True)
     if direction == "ASCENDING":
         top = kind.max - top if kind.is_unsigned else (-1 - top if kind.is_integer else -top)
-    if at != rank - 1:
+    if not is_last:
         back = np.argsort(perm).tolist()
         top, indices = array_ops.transpose(top, back), array_ops.transpose(indices, back)
     return top, indices

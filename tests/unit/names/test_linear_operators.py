@@ -251,6 +251,8 @@ def test_checks_fail_while_the_graph_runs(session: Any) -> None:
 def test_a_part_of_a_batch_and_a_loop_over_an_operator(session: Any) -> None:
     part = L.LinearOperatorFullMatrix(tf.constant(A))[1]
     np.testing.assert_allclose(session.run(part.to_dense()), A[1])
+    batch = L.LinearOperatorBlockDiag([L.LinearOperatorFullMatrix(tf.constant(A)), L.LinearOperatorFullMatrix(C)])
+    np.testing.assert_allclose(session.run(batch[1:].to_dense())[0, :3, :3], A[1])
     scaled = L.LinearOperatorScaledIdentity(2, tf.constant([[1.0, 2], [3, 4]]))[:, 1]
     np.testing.assert_allclose(session.run(scaled.trace()), [4, 8])
 

@@ -68,17 +68,19 @@ class _Blocks(LinearOperator):
 
     def _split(self, x: Tensor, by_rows: bool) -> list[Tensor]:
         """Split the rows of `x` as the blocks' rows are, or their columns."""
-        diagonal = self._on_diagonal()
-        known = [item.range_dimension if by_rows else item.domain_dimension for item in diagonal]
-        if all(item is not None and item.value is not None for item in known):
-            sizes: Any = [int(item) for item in known]
-        else:
-            tensors = (
-                item.range_dimension_tensor() if by_rows else item.domain_dimension_tensor() for item in diagonal
-            )
-            sizes = array_ops.stack(list(tensors))
-        found: list[Tensor] = array_ops.split(x, sizes, axis=-2, num=len(diagonal))
+        known = self._block_range_dimensions() if by_rows else self._block_domain_dimensions()
+        sizes: Any = [None if item is None else item.value for item in known]
+        if None in sizes:
+            place = -2 if by_rows else -1
+            sizes = array_ops.stack([item.shape_tensor()[place] for item in self._on_diagonal()])
+        found: list[Tensor] = array_ops.split(x, sizes, axis=-2, num=len(known))
         return found
+
+    def _block_range_dimensions(self) -> list[Any]:
+        return [item.range_dimension for item in self._on_diagonal()]
+
+    def _block_domain_dimensions(self) -> list[Any]:
+        return [item.domain_dimension for item in self._on_diagonal()]
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
         found: Tensor = array_ops.concat(broadcasting_columns(parts), -2)

@@ -30,7 +30,12 @@ def matrices(*items: Tensor) -> list[Tensor]:
         if all(batch == known[0] for batch in known):
             return list(items)
     batch = dynamic([array_ops.shape(item)[:-2] for item in items])
-    return [to_batch(item, batch, 2) for item in items]
+    whole = [to_batch(item, batch, 2) for item in items]
+    if all(known is not None for known in batches):
+        of_all = static([item.shape[:-2] for item in items])
+        for item, made in zip(items, whole, strict=True):
+            made.set_shape(of_all.concatenate(item.shape[-2:]))
+    return whole
 
 
 def to_batch(item: Tensor, batch: Any, ndims: int) -> Tensor:

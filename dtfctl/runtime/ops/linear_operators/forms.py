@@ -155,7 +155,7 @@ def _triangular(factor: Tensor) -> LinearOperator:
 
 def part(operator: LinearOperator, slices: Any) -> LinearOperator:
     """Take a part of the batch of an operator, by the indices that a tensor takes."""
-    chosen = slices if isinstance(slices, tuple) else (slices,)
+    chosen = tuple(slices) if isinstance(slices, (tuple, list)) else (slices,)
     batch = operator.batch_shape_tensor()
     parameters = operator.parameters
 

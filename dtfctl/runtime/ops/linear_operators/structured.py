@@ -445,7 +445,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return self._middle.inverse().add_to_tensor(reached)
 
     @property
-    def _has_positive_capacitance(self) -> bool:
+    def _use_cholesky(self) -> bool:
         base = self._base
         return bool(base.is_positive_definite and base.is_self_adjoint and self._is_symmetric and self._positive)
 
@@ -458,7 +458,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return inner * self._middle.determinant() * self._base.determinant()
 
     def _log_abs_determinant(self) -> Tensor:
-        if self._has_positive_capacitance:
+        if self._use_cholesky:
             diagonal = array_ops.matrix_diag_part(cholesky(self._capacitance()))
             inner = 2 * math_ops.reduce_sum(math_ops.log(math_ops.abs(diagonal)), axis=-1)
         else:
