@@ -41,6 +41,17 @@ def judge_stopped(stopped_since: float | None, limits: HealthLimits, now: float)
     return Finding("down", f"stopped by a signal for {stopped_s:.1f} s") if stopped_s >= limits.down_after_s else None
 
 
+def judge_idle(idle_s: float, limits: HealthLimits, *, was_suspect: bool) -> Finding | None:
+    """Judge a process of a group that says nothing of its progress: one that uses no processor time may wait for ever.
+
+    It is not killed for that: a program may wait for its data as long as it likes.
+    """
+    if idle_s >= limits.progress_s:
+        text = f"idle: it has used no processor time for {idle_s:.0f} s, and reports no progress"
+        return None if was_suspect else Finding("suspect", text)
+    return Finding("healthy", "works again") if was_suspect else None
+
+
 def judge_progress(latest: Progress, still_s: float, limits: HealthLimits, *, has_advanced: bool) -> Finding | None:
     """Judge a job's process that has reported progress: it hangs if it gets no further though all tasks are there."""
     is_done = latest.total is not None and latest.step >= latest.total

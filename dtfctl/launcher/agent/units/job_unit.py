@@ -17,7 +17,7 @@ from dtfctl.launcher.agent.start.launch import (
     save_path,
 )
 from dtfctl.launcher.agent.units import resources
-from dtfctl.launcher.agent.units.health_check import Finding, judge_progress, judge_stopped
+from dtfctl.launcher.agent.units.health_check import Finding, judge_idle, judge_progress, judge_stopped
 from dtfctl.launcher.agent.units.host_units import HostUnits
 from dtfctl.launcher.agent.units.lifecycle import Order, Record, ready
 from dtfctl.launcher.agent.units.progress import ProgressFile
@@ -25,6 +25,9 @@ from dtfctl.launcher.agent.units.unit import Event, Unit
 from dtfctl.launcher.messages.orders import ClientOrder, job_process
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.values import replace
+
+IDLE_SHARE = 0.005
+"""Of a processor: who uses less of it is idle."""
 
 
 class JobUnit(Unit):
@@ -45,6 +48,9 @@ class JobUnit(Unit):
         """When it last got further, or could not be expected to."""
         self.has_advanced = False
         """It has reported progress since its start."""
+        self.worked_at = 0.0
+        """When it last used processor time worth the name."""
+        self.is_suspect = False
 
     @property
     def slot(self) -> str:
@@ -115,8 +121,13 @@ class JobUnit(Unit):
 
     def watch(self, limits: HealthLimits, now: float) -> None:
         super().watch(limits, now)
-        self.advanced_at = now
-        self.has_advanced = False
+        self.advanced_at = self.worked_at = now
+        self.has_advanced = self.is_suspect = False
+
+    def on_cpu(self, used_s: float, elapsed_s: float, now: float) -> None:
+        """Note that it works, where it does more than to look at its clock now and then."""
+        if used_s > IDLE_SHARE * elapsed_s:
+            self.worked_at = now
 
     def find_progress(self) -> None:
         """Go on where a former agent has read its progress file, and told of it."""
@@ -148,6 +159,11 @@ class JobUnit(Unit):
             if stopped is not None:
                 return stopped
         latest = None if self.progress is None else self.progress.latest
+        if self.record.state == "running" and latest is None and self.order is not None and self.order.restart.together:
+            finding = judge_idle(now - self.worked_at, limits, was_suspect=self.is_suspect)
+            if finding is not None:
+                self.is_suspect = finding.verdict == "suspect"
+            return finding
         if self.record.state != "running" or latest is None or not self.state.peers.is_whole():
             self.advanced_at = now
             return None
