@@ -6,8 +6,8 @@
     dtfctl submit --framework torch --python ~/venv/bin/python torch_digits.py --epochs 20
     dtfctl submit --framework torch --min-workers 1 --python ~/venv/bin/python torch_digits.py   # hosts come and go
 
-scikit-learn is installed on the hosts by the first lines of this file. Every rank trains on its share of the data, by the
-number of ranks; rank 0 saves after each epoch, and all go on from there when a process or a host was lost.
+scikit-learn is installed on the hosts by the first lines of this file. Every rank trains on its share of the data;
+rank 0 saves after each epoch, and all go on from there when a process or a host was lost.
 """
 
 import argparse
