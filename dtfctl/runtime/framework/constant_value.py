@@ -67,6 +67,9 @@ def _sliced_shape(op: Operation) -> TensorShape | None:
 
 def _dimension(tensor: Tensor) -> int | None:
     value = constant_value(tensor)
+    if value is None and tensor.op.type == "Unpack":
+        dims = constant_value_as_shape(tensor.op.inputs[0]).dims_or_none
+        return None if dims is None else dims[tensor.value_index]
     return None if value is None or value < 0 else int(value)
 
 
@@ -130,6 +133,10 @@ def _element_of_partial_shape(op: Operation, index: int) -> Any:
     return np.array(dims[index], op.outputs[0].dtype.np)
 
 
+def _max(op: Operation, x: Any, axes: Any) -> Any:
+    return np.asarray(x.max(tuple(axes.reshape(-1)), keepdims=bool(op.attr("keep_dims")))) if x.size else None
+
+
 def _binary(function: Any) -> Any:
     return _with_inputs(lambda op, a, b: np.asarray(function(a, b)).astype(op.outputs[0].dtype.np))
 
@@ -147,6 +154,8 @@ _EVALUATORS: dict[str, Any] = {
     "ConcatV2": _with_inputs(lambda op, *xs: np.concatenate(xs[:-1], int(xs[-1]))),
     "Fill": _with_inputs(lambda op, dims, x: np.full(dims, x) if dims.prod() < 1024 else None),
     "Reshape": _with_inputs(lambda op, x, s: x.reshape(s)),
+    "Max": _with_inputs(_max),
+    "BroadcastTo": _with_inputs(lambda op, x, s: np.broadcast_to(x, s) if s.prod() < 1024 else None),
     "ExpandDims": _with_inputs(lambda op, x, axis: np.expand_dims(x, int(axis))),
     "Squeeze": _with_inputs(lambda op, x: np.squeeze(x, tuple(op.attr("squeeze_dims")) or None)),
     "AddV2": _binary(np.add),

@@ -326,6 +326,8 @@ def to_array(value: Any, dtype: DType | None = None, *, strict: bool = False) ->
     except ValueError as e:
         raise ValueError(f"Can't convert non-rectangular Python sequence to Tensor: {value!r}") from e
     if array.dtype.kind in "SUO":
+        if value is None:
+            raise ValueError("None values not supported.")
         if array.dtype.kind == "O" and not all(isinstance(v, (str, bytes)) for v in array.reshape(-1)):
             raise TypeError(f"Failed to convert elements of {value!r} to Tensor. Consider casting to a supported type.")
         return _string_array(_object_array(value), dtype)

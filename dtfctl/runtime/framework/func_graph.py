@@ -111,7 +111,8 @@ class FuncGraph(Graph):
         if small and not differentiable:
             attrs = {k: v for k, v in tensor.op.attrs.items() if k != "_class"}
             with self.name_scope(None), self.control_dependencies(None):
-                op = self.create_op(tensor.op.signature, [], attrs, name=tensor.op.name.split("/")[-1])
+                name = tensor.op.name.split("/")[-1].lstrip("_") or "captured"
+                op = self.create_op(tensor.op.signature, [], attrs, name=name)
             self._copied[tensor] = op.outputs[0]
             return op.outputs[0]
         return self.capture_always(tensor)
@@ -130,7 +131,9 @@ class FuncGraph(Graph):
         known = self._captures.get(tensor)
         if known is None:
             with self.name_scope(None):
-                known = self.add_argument(tensor.dtype, tensor.shape, tensor.op.name.split("/")[-1], like=tensor)
+                # Only inside of a scope may a name begin with an underscore.
+                name = tensor.op.name.split("/")[-1].lstrip("_") or "captured"
+                known = self.add_argument(tensor.dtype, tensor.shape, name, like=tensor)
             self._captures[tensor] = known
         return known
 

@@ -19,6 +19,7 @@ from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import find_gradient
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.framework.structural_ops import CALLS, WITH_BODIES
 
 
@@ -81,6 +82,11 @@ def gradients(
         results = walk.run(starts)
         if unconnected_gradients == UnconnectedGradients.ZERO:
             results = [apply_op("ZerosLike", x=x) if g is None else g for g, x in zip(results, xs)]
+        for g, x in zip(results, xs):
+            # A gradient has the shape of what it is of.
+            if isinstance(g, Tensor) and isinstance(getattr(x, "shape", None), TensorShape):
+                if g.shape.is_compatible_with(x.shape):
+                    g._shape = g.shape.merge_with(x.shape)
         return [x.with_gradient(g) if isinstance(x, CompositeTensor) else g for g, x in zip(results, xs)]
 
 

@@ -291,7 +291,9 @@ class Variable(metaclass=_ByCreators):
     __array_priority__ = 100
 
     def __getitem__(self, item: Any) -> Any:
-        return self.value()[item]
+        from dtfctl.runtime.ops.array_ops.slicing import slice_of_variable
+
+        return slice_of_variable(self, item)
 
     def to_proto(self, export_scope: str | None = None) -> meta_graph_pb2.VariableDef | None:
         """Describe this variable as the MetaGraph keeps it; None when it is outside `export_scope`."""

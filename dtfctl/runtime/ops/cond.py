@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from dtfctl.runtime.framework import context, nest
+from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.composite import CompositeTensor
 from dtfctl.runtime.framework.constant_value import constant_value
@@ -60,6 +60,10 @@ def cond(
         return graph.cond(pred, true_fn, false_fn, strict)
     with graph.name_scope(name or "cond"):
         pred = convert_to_tensor(pred, name="pred")
+        if pred.dtype.base_dtype is not dtypes.bool_:
+            raise TypeError(
+                f"Input 'pred' of 'cond' has type {pred.dtype.name} that does not match expected type of bool"
+            )
         true_body, true_result = _trace("cond_true", true_fn, strict)
         false_body, false_result = _trace("cond_false", false_fn, strict)
         _check_same(true_result, false_result, true_body, false_body)
@@ -105,8 +109,8 @@ def _check_same(a: Any, b: Any, x: FuncGraph, y: FuncGraph) -> None:
         raise type(e)(f"true_fn and false_fn must return the same structure of tensors: {e}") from None
     for p, q in zip(x.outputs, y.outputs):
         if p.dtype.base_dtype is not q.dtype.base_dtype:
-            raise TypeError(
-                f"Outputs of true_fn and false_fn must have the same type: {p.dtype.name}, {q.dtype.name} ({p.name})"
+            raise ValueError(
+                f"Outputs of true_fn and false_fn must have the same type(s): {p.dtype.name}, {q.dtype.name} ({p.name})"
             )
 
 

@@ -75,6 +75,11 @@ def dense(
 ) -> Tensor:
     """Compute activation(inputs . kernel + bias) over the last axis: [..., n] -> [..., units]."""
     x = convert_to_tensor(inputs)
+    if x.shape.rank is not None and x.shape.rank < 2:
+        raise ValueError(
+            f"Inputs to `dense` should have rank >= 2: expected min_ndim=2, found ndim={x.shape.rank}. "
+            f"Full shape received: {x.shape}"
+        )
     size = _last_dimension(x)
     with layer_scope(name, "dense", reuse):
         kernel = _kernel(x, [size, units], kernel_initializer, kernel_regularizer, trainable, kernel_constraint)

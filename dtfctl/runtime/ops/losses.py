@@ -111,8 +111,9 @@ def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
     if labels is None or predictions is None:
         raise ValueError("labels and predictions must not be None.")
-    p = _float(predictions)
-    label_tensor = cast_to(labels, p.dtype.base_dtype)
+    # As in TensorFlow also where they have more bits.
+    p = cast_to(predictions, dtypes.float32)
+    label_tensor = cast_to(labels, dtypes.float32)
     p.shape.assert_is_compatible_with(label_tensor.shape)
     return label_tensor, p
 

@@ -15,10 +15,24 @@ from dtfctl.runtime.framework.operation import Tensor
 
 def typed_pair(x: Any, y: Any) -> tuple[Any, Any]:
     """Convert both operands, the first to a tensor: the one that has a type gives it to the other."""
-    if isinstance(x, Tensor) or not _has_dtype(y):
+    if _has_dtype(x) or not _has_dtype(y):
         return convert_to_tensor(x, name="x"), y
     y = convert_to_tensor(y, name="y")
     return convert_to_tensor(x, y.dtype.base_dtype, name="x"), y
+
+
+def second_operand(op: str, a: Tensor, b: Any) -> Tensor:
+    """Convert what `a` is multiplied with to a tensor.
+
+    Raises:
+        TypeError: it is a tensor of another type.
+    """
+    if isinstance(b, Tensor) and b.dtype.base_dtype is not a.dtype.base_dtype:
+        raise TypeError(
+            f"Input 'b' of '{op}' Op has type {b.dtype.base_dtype.name} that does not match type "
+            f"{a.dtype.base_dtype.name} of argument 'a'."
+        )
+    return convert_to_tensor(b, a.dtype.base_dtype, name="b")
 
 
 def _has_dtype(value: Any) -> bool:

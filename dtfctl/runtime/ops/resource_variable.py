@@ -112,6 +112,9 @@ class ResourceVariable(Variable):
         """Make this variable stand for what it is once `op` has run."""
         return _Assigned(self, op)
 
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
     def _update(self, op_type: str, value: Any, name: str | None, read_value: bool) -> Any:
         tensor = convert_to_tensor(value, self._dtype)
         if not self._shape.is_compatible_with(tensor.shape):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
@@ -163,8 +164,9 @@ class TensorArray:
             indices=convert_to_tensor(indices, dtypes.int32),
             element_shape=self._shape_tensor(),
             element_dtype=self._dtype,
-            name=name,
+            name=name or "TensorArrayGatherV3",
         )
+        value.op._set_attr("_sums", encode_attr("bool", True))
         if self._element_shape.rank is not None:
             value._shape = TensorShape([None]).concatenate(self._element_shape)
         return value
@@ -180,8 +182,10 @@ class TensorArray:
             ),
             leading_dims=convert_to_tensor([], dtypes.int64),
             element_dtype=self._dtype,
-            name=name,
+            name=name or "TensorArrayConcatV3",
         )
+        if dims is not None:
+            value._shape = value.shape.merge_with([None, *dims[1:]])
         return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
@@ -223,7 +227,9 @@ class TensorArray:
         """Count the elements, as an int32 scalar."""
         if not self._dynamic_size and self._flow.op.type == "TensorListReserve":
             return apply_op("Identity", input=self._flow.op.inputs[1])
-        return apply_op("TensorListLength", input_handle=self._flow, name=name)
+        count = apply_op("TensorListLength", input_handle=self._flow, name=name)
+        count.set_shape([])
+        return count
 
     def close(self, name: str | None = None) -> Operation:
         from dtfctl.runtime.ops.op_defs.control import no_op

@@ -342,9 +342,13 @@ def _reachable_variables(body: FuncGraph, variables: list[int], seeds: list[int]
         chosen |= more
 
 
+# What a branch has saved for its gradient is a scalar when another one runs, also where a function passes it on.
+_STANDING_IN = ("If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall", "StatefulPartitionedCall")
+
+
 def _element_shape(tensor: Tensor) -> Any:
     dims = tensor.shape.dims_or_none
-    if dims is None:
+    if dims is None or tensor.op.type in _STANDING_IN:
         return constant(-1, dtypes.int32)
     return constant([-1 if d is None else d for d in dims], dtypes.int32)
 

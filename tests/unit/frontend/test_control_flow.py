@@ -43,7 +43,7 @@ def test_cond_returns_structures_and_refuses_unequal_ones() -> None:
     p = tf.constant(True)
     a, (b,) = tf.cond(p, lambda: (tf.constant(1), [tf.constant(2.0)]), lambda: (tf.constant(3), [tf.constant(4.0)]))
     assert run([a, b]) == [1, 2.0]
-    with pytest.raises(TypeError, match="same type"):
+    with pytest.raises(ValueError, match="same type"):
         tf.cond(p, lambda: tf.constant(1), lambda: tf.constant(1.0))
     with pytest.raises(ValueError, match="same structure"):
         tf.cond(p, lambda: (tf.constant(1), tf.constant(2)), lambda: tf.constant(1))

@@ -43,6 +43,11 @@ def _has_tensors(values: Any) -> bool:
 def stacked(values: Any, axis: int, name: str) -> Tensor:
     items = list(values)
     hint = next((v.dtype.base_dtype for v in items if isinstance(v, Tensor)), None)
+    types = [v.dtype.base_dtype.name for v in items if isinstance(v, Tensor)]
+    if len(set(types)) > 1:
+        raise TypeError(
+            f"Tensors in list passed to 'values' of 'Pack' Op have types [{', '.join(types)}] that don't all match."
+        )
     return apply_op("Pack", name, values=[convert_to_tensor(v, hint) for v in items], axis=axis)
 
 

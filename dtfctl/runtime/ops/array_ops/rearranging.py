@@ -37,7 +37,13 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         longest = apply_op("Maximum", x=apply_op("Max", input=counts, reduction_indices=[0]), y=0)
         mask = sequence_mask(counts, longest)
         places = tile(expand_dims(apply_op("Range", start=0, limit=length, delta=1), 1), stack([1, longest]))
-        return gather(x, boolean_mask(places, mask), axis=axis)
+        out = gather(x, boolean_mask(places, mask), axis=axis)
+        known, dims = constant_value(counts), x.shape.dims_or_none
+        if known is not None and dims is not None:
+            dims = list(dims)
+            dims[axis] = int(known.clip(0).sum())
+            out.set_shape(dims)
+        return out
 
 
 def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:

@@ -67,9 +67,11 @@ def strided_slice(
 
         def assign(value: Any, name: str | None = None) -> Any:
             common = {"begin": begin, "end": end, "strides": strides, **masks}
+            name = name or f"{out.op.name}/_assign"
             handle = getattr(var, "handle", None)
             if handle is not None:
-                return make_op("ResourceStridedSliceAssign", name, ref=handle, value=value, **common)
+                op = make_op("ResourceStridedSliceAssign", name, ref=handle, value=value, **common)
+                return var._after(op) if hasattr(var, "_after") else op
             return apply_op(
                 "StridedSliceAssign", name, ref=var._ref() if hasattr(var, "_ref") else var, value=value, **common
             )
@@ -125,6 +127,11 @@ def _slice_helper(tensor: Any, item: Any, var: Any = None) -> Tensor:
             packed = [constant([], dtypes.int32) for _ in range(3)]
         begins, ends, steps = packed
         return strided_slice(tensor, begins, ends, steps, var=var, name=scope, **masks)
+
+
+def slice_of_variable(variable: Any, item: Any) -> Tensor:
+    """Take variable[item], whose `assign` sets that part of the variable."""
+    return _slice_helper(variable.value(), item, variable)
 
 
 def _check_index(part: Any) -> None:

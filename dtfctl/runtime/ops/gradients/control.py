@@ -97,12 +97,17 @@ def _set_item(op: Operation, grad: Tensor) -> Any:
 
 @register_gradient("TensorListGather")
 def _gather(op: Operation, grad: Tensor) -> Any:
+    indices, count = op.inputs[1], apply_op("TensorListLength", input_handle=op.inputs[0])
+    if op.attr("_sums"):
+        # An array's element that was gathered twice has the sum of both; it is scattered twice.
+        summed = apply_op("UnsortedSegmentSum", data=grad, segment_ids=indices, num_segments=count)
+        grad = apply_op("GatherV2", params=summed, indices=indices, axis=0)
     scattered = apply_op(
         "TensorListScatterV2",
         tensor=grad,
-        indices=op.inputs[1],
+        indices=indices,
         element_shape=_shape_of_slices(grad),
-        num_elements=apply_op("TensorListLength", input_handle=op.inputs[0]),
+        num_elements=count,
     )
     return scattered, None, None
 

@@ -368,3 +368,14 @@ def _fold_broadcast(result: Tensor, x: Tensor, before: int, after: int) -> Tenso
     if axes or ones:
         result = math_ops.reduce_sum(result, axis=np.array(axes + [i + extra for i in ones], np.int32))
     return apply_op("Reshape", tensor=result, shape=array_ops.shape(x))
+
+
+@register_gradient("MatrixExponential")
+def _matrix_exponential(op: Operation, grad: Tensor) -> Any:
+    # The derivative of the exponential of a in the direction of g is the upper right block of that of [[a, g], [0, a]].
+    a = array_ops.matrix_transpose(op.inputs[0], conjugate=True)
+    n = array_ops.shape(a)[-1]
+    above = array_ops.concat([a, grad], -1)
+    below = array_ops.concat([array_ops.zeros_like(a), a], -1)
+    whole = apply_op("MatrixExponential", input=array_ops.concat([above, below], -2))
+    return whole[..., :n, n:]

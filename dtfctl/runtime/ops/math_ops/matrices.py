@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.math_ops.reductions import reduce_prod, reduce_sum
-from dtfctl.runtime.ops.operands import conj, typed_pair
+from dtfctl.runtime.ops.operands import conj, second_operand, typed_pair
 
 
 def matmul(
@@ -32,7 +32,7 @@ def matmul(
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("Only one of `transpose` and `adjoint` can be True.")
     a, b = typed_pair(a, b)
-    b = convert_to_tensor(b, a.dtype.base_dtype, name="b")
+    b = second_operand("MatMul", a, b)
     rank_a, rank_b = a.shape.rank, b.shape.rank
     if (rank_a is None or rank_a > 2) or (rank_b is None or rank_b > 2):
         if transpose_a:
@@ -88,14 +88,18 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 
     with name_scope(name, "Tensordot") as scope:
         a, b = typed_pair(a, b)
-        b = convert_to_tensor(b, a.dtype.base_dtype, name="b")
-        a_axes, b_axes = _tensordot_axes(a, axes)
+        b = second_operand("MatMul", a, b)
+        a_axes, b_axes = _tensordot_axes(a, b.shape.rank, axes)
         a_rank, b_rank = a.shape.rank, b.shape.rank
         if a_rank is None or b_rank is None:
             raise ValueError("tensordot needs arguments of known rank")
         a_axes, b_axes = [i % a_rank for i in a_axes], [i % b_rank for i in b_axes]
         if len(a_axes) != len(b_axes):
             raise ValueError(f"Different number of contraction axes `a` and `b`, {len(a_axes)} != {len(b_axes)}.")
+        for i, j in zip(a_axes, b_axes):
+            known = a.shape.is_fully_defined() and b.shape.is_fully_defined()
+            if known and not a.shape[i : i + 1].is_compatible_with(b.shape[j : j + 1]):
+                raise ValueError(f"Dimensions must be equal: axis {i} of {a.shape} and axis {j} of {b.shape}")
         a_free = [i for i in range(a_rank) if i not in a_axes]
         b_free = [i for i in range(b_rank) if i not in b_axes]
         a_shape, b_shape = array_ops.shape(a), array_ops.shape(b)
@@ -115,10 +119,10 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         return out
 
 
-def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+def _tensordot_axes(a: Tensor, b_rank: int | None, axes: Any) -> tuple[list[int], list[int]]:
     if isinstance(axes, (int, np.integer)):
         n, rank = int(axes), a.shape.rank
-        if n < 0 or rank is None or n > rank:
+        if n < 0 or rank is None or n > rank or n > (n if b_rank is None else b_rank):
             raise ValueError(f"`axes` must be between 0 and the rank of `a`, got {axes}")
         return list(range(rank - n, rank)), list(range(n))
     first, second = axes
@@ -130,5 +134,5 @@ def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
 
 def trace(x: Any, name: str | None = None) -> Tensor:
     """Add up the diagonal of (each) matrix."""
-    with name_scope(name, "Trace"):
-        return reduce_sum(apply_op("MatrixDiagPart", input=x), axis=[-1])
+    with name_scope(name, "Trace") as scope:
+        return reduce_sum(apply_op("MatrixDiagPart", input=x), axis=[-1], name=scope)

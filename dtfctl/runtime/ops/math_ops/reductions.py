@@ -48,7 +48,10 @@ def _reduction(op_type: str) -> Callable[..., Tensor]:
         keep = bool(keep_dims if keepdims is None else keepdims)
         wanted = dtypes.bool_ if op_type in ("All", "Any") else None
         x = convert_to_tensor(input_tensor, wanted, name="input")
-        return apply_op(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep)
+        out = apply_op(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep)
+        if axis is None and not keep:
+            out.set_shape([])
+        return out
 
     function.__name__ = function.__qualname__ = f"reduce_{op_type.lower()}"
     function.__doc__ = f"The {op_type} over axes (all when None)."

@@ -157,9 +157,8 @@ def _along_last(op: str, logits: Any, axis: int | None, name: str | None) -> Ten
         raise ValueError(f"`axis` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions")
     order = list(range(rank))
     order[axis % rank], order[-1] = order[-1], order[axis % rank]
-    with name_scope(name, op.lower()):
-        moved = apply_op(op, logits=apply_op("Transpose", x=logits, perm=order))
-        out: Tensor = apply_op("Transpose", x=moved, perm=order)
+    moved = apply_op(op, logits=apply_op("Transpose", "transpose", x=logits, perm=order))
+    out: Tensor = apply_op("Transpose", name or "transpose", x=moved, perm=order)
     out.set_shape(logits.shape)
     return out
 

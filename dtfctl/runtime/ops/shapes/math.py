@@ -93,7 +93,7 @@ def _arg(op: Operation) -> Any:
     if axis is None:
         return [unknown_shape(max(len(dims) - 1, 0))]
     at = int(axis)
-    if len(dims) == 0:
+    if len(dims) <= 1:
         return [[]]
     if not -len(dims) <= at < len(dims):
         raise ValueError(f"Dimension ({at}) must be in the range [{-len(dims)}, {len(dims)}) for '{op.name}'")

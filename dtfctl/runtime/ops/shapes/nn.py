@@ -188,6 +188,8 @@ def _top_k(op: Operation) -> list[Any]:
     x = op.inputs[0].shape.with_rank_at_least(1)
     count: Any = op.attr("k") if op.type == "TopK" else constant_value(op.inputs[1])
     count = None if count is None else int(count)
+    if count is not None and count < 0:
+        raise ValueError(f"Need k >= 0, got {count} for '{op.name}' (op: '{op.type}')")
     if x.rank is None:
         return [None, None]
     last = x[-1].value

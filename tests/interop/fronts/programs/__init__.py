@@ -14,6 +14,7 @@ from tests.interop.fronts.programs import (
     control,
     distributions,
     feature_columns,
+    found,
     networks,
     surfaces,
     training,
@@ -30,5 +31,5 @@ def _programs(*modules: ModuleType) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-PROGRAMS = _programs(training, networks, control, surfaces)
+PROGRAMS = _programs(training, networks, control, surfaces, found)
 OLDER = _programs(distributions, feature_columns, translation)

@@ -38,25 +38,19 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
     known = constant_value(axis)
     if known is not None and int(known) == 0 and batch == 0:
         return [_rows_gradient(params, indices, grad), None, None]
-    rank = params.shape.rank
-    if known is None or rank is None:
-        raise ValueError("The gradient of a gather needs a constant axis and params of known rank")
-    at = int(known) % rank
-    shape = array_ops.shape(params)
     if batch:
-        return [_batch_gather_gradient(params, indices, at, batch, grad), None, None]
-    # Bring the gathered dimension to the front, sum there, and put it back.
-    index_rank = indices.shape.rank
-    if index_rank is None:
-        raise ValueError("The gradient of a gather needs indices of known rank")
-    total = rank - 1 + index_rank
-    perm = [*range(at, at + index_rank), *range(at), *range(at + index_rank, total)]
-    moved = array_ops.transpose(grad, perm)
-    rest = array_ops.concat([shape[:at], shape[at + 1 :]], 0)
-    flat = apply_op("Reshape", tensor=moved, shape=array_ops.concat([constant([-1], dtypes.int32), rest], 0))
-    summed = math_ops.unsorted_segment_sum(flat, array_ops.reshape(indices, [-1]), shape[at])
-    back = [*range(1, at + 1), 0, *range(at + 1, rank)]
-    return [array_ops.transpose(summed, back), None, None]
+        rank = params.shape.rank
+        if known is None or rank is None:
+            raise ValueError("The gradient of a batched gather needs a constant axis and params of known rank")
+        return [_batch_gather_gradient(params, indices, int(known) % rank, batch, grad), None, None]
+    # Bring the gathered dimension to the front, sum there, and put it back; all before and after it are one each.
+    shape = array_ops.shape(params)
+    at = axis if known is None else int(known)
+    before, after = math_ops.reduce_prod(shape[:at]), math_ops.reduce_prod(shape[at:][1:])
+    count = array_ops.size(indices)
+    parts = array_ops.transpose(array_ops.reshape(grad, array_ops.stack([before, count, after])), [1, 0, 2])
+    summed = math_ops.unsorted_segment_sum(parts, array_ops.reshape(indices, [-1]), shape[at])
+    return [array_ops.reshape(array_ops.transpose(summed, [1, 0, 2]), shape), None, None]
 
 
 def _batch_gather_gradient(params: Tensor, indices: Tensor, at: int, batch: int, grad: Tensor) -> Tensor:

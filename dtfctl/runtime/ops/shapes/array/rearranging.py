@@ -33,6 +33,9 @@ def _tile(op: Operation) -> Any:
         return [unknown_shape(len(dims))]
     if len(multiples) != len(dims):
         raise ValueError(f"Shape must be rank {len(dims)} but is rank {len(multiples)} for '{op.name}' (op: 'Tile')")
+    value = constant_value(op.inputs[1])
+    if value is not None and value.size and value.min() < -1:
+        raise ValueError(f"Expected multiples to be >= 0, but got {int(value.min())} for '{op.name}' (op: 'Tile')")
     return [[None if d is None or m is None else d * m for d, m in zip(dims, multiples)]]
 
 
@@ -48,6 +51,8 @@ def _pad(op: Operation) -> Any:
         raise ValueError(
             f"Shape must be rank {pads.shape[0]} but is rank {len(dims)} for '{op.name}' (op: '{op.type}')"
         )
+    if pads.size and pads.min() < 0:
+        raise ValueError(f"Paddings must be non-negative, got {int(pads.min())} for '{op.name}' (op: '{op.type}')")
     sign = -1 if op.type == "MirrorPadGrad" else 1
     return [[None if d is None else d + sign * int(p.sum()) for d, p in zip(dims, pads)]]
 

@@ -70,9 +70,23 @@ def _expand_dims(op: Operation) -> Any:
     return [[*dims[:at], 1, *dims[at:]]]
 
 
-@register_shape("BroadcastTo", "Fill", "Empty", "ScatterNd", "StridedSliceGrad")
+@register_shape("BroadcastTo")
+def _broadcast_to(op: Operation) -> Any:
+    shape = constant_value_as_shape(op.inputs[1])
+    have, wanted = op.inputs[0].shape.dims_or_none, shape.dims_or_none
+    if have is not None and wanted is not None:
+        rest = wanted[len(wanted) - len(have) :]
+        if len(have) > len(wanted) or any(h != 1 and None not in (h, w) and h != w for h, w in zip(have, rest)):
+            raise ValueError(
+                f"A tensor of shape {op.inputs[0].shape} cannot be broadcast to {shape} for '{op.name}' "
+                "(op: 'BroadcastTo')"
+            )
+    return [shape]
+
+
+@register_shape("Fill", "Empty", "ScatterNd", "StridedSliceGrad")
 def _from_shape_tensor(op: Operation) -> Any:
-    position = {"BroadcastTo": 1, "Fill": 0, "Empty": 0, "ScatterNd": 2, "StridedSliceGrad": 0}[op.type]
+    position = {"Fill": 0, "Empty": 0, "ScatterNd": 2, "StridedSliceGrad": 0}[op.type]
     return [constant_value_as_shape(op.inputs[position])]
 
 

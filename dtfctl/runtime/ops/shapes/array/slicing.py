@@ -25,6 +25,8 @@ def _slice(op: Operation) -> Any:
         return [TensorShape(partial)]
     if dims is None:
         return [[None if s < 0 else s for s in size.tolist()]]
+    if len(size) != len(dims):
+        raise ValueError(f"Shape must be rank {len(size)} but is rank {len(dims)} for '{op.name}' (op: 'Slice')")
     out: list[int | None] = []
     for i, (d, s) in enumerate(zip(dims, size.tolist())):
         b = None if begin is None else int(begin[i])

@@ -1,0 +1,101 @@
+"""What programs made at random (tests/interop/fuzz) found to differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def branches_in_loops(tf: Any) -> Any:
+    """Gradients through a condition inside a loop: what the branch that does not run would have saved is not there."""
+    p = tf.placeholder(tf.bool, [], name="p")
+    x = tf.Variable([0.3, 0.4, 0.5], name="x")
+    s = tf.Variable(0.5, name="s")
+
+    def body(i: Any, v: Any) -> Any:
+        y = tf.cond(p, lambda: tf.tanh(v) * s + tf.reduce_sum(tf.sin(v)), lambda: tf.sqrt(v) + tf.reduce_max(v * s))
+        return i + 1, tf.tanh(y)
+
+    _, z = tf.while_loop(lambda i, _: i < 2, body, [0, x])
+    _, w = tf.while_loop(
+        lambda i, _: i < 2, lambda i, v: (i + 1, tf.case([(p, lambda: v * s)], default=lambda: tf.exp(-v))), [0, x]
+    )
+    grads = [*tf.gradients(z, [x, s]), *tf.gradients(w, [x, s])]
+    return [([z, w, *grads], {p: True}), ([z, w, *grads], {p: False})]
+
+
+def clipped_in_branches(tf: Any) -> Any:
+    """What `clip_by_global_norm` gives has a name that may stand in a scope alone."""
+    p = tf.placeholder(tf.bool, [], name="p")
+    v = tf.Variable([1.0, -2.0, 3.0], name="v")
+    loss = tf.reduce_sum(tf.square(v))
+    clipped, norm = tf.clip_by_global_norm(tf.gradients(loss, [v]), 1.5)
+    chosen = tf.cond(p, lambda: clipped[0] * 2.0, lambda: tf.zeros_like(clipped[0]))
+    _, scaled = tf.while_loop(lambda i, _: i < 2, lambda i, g: (i + 1, g + clipped[0]), [0, chosen])
+    train = v.assign_sub(0.1 * scaled)
+    return [([chosen, scaled, norm], {p: True}), (train, {p: False}), (v, {})]
+
+
+def gathered_twice(tf: Any) -> Any:
+    """Gradients of arrays whose elements are gathered more than once, and of gathers of unknown rank."""
+    x = tf.placeholder(tf.float32, [2, 3], name="x")
+    u = tf.placeholder(tf.float32, None, name="u")
+    array = tf.TensorArray(tf.float32, 2, clear_after_read=False).unstack(x)
+    twice = array.gather([1, 0, 1])
+    cut = tf.boolean_mask(u, [True, False, True], axis=1)
+    picked = tf.gather(u, [1, 1, 0], axis=1)
+    weights = tf.constant([[1.0, 2.0, 3.0]])
+    grads = [*tf.gradients(twice * weights, [x]), *tf.gradients([cut * 2.0, picked * weights], [u])]
+    data = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    return [([twice, array.concat(), cut, picked, *grads], {x: data, u: data})]
+
+
+def slices_of_variables(tf: Any) -> Any:
+    """Parts of variables are assigned to."""
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="v", use_resource=True)
+    w = tf.Variable([1.0, 2.0, 3.0], name="w", use_resource=False)
+    rows, one = v[0].assign([9.0, 8.0]), w[1:].assign([7.0, 6.0])
+    columns = v[:, 1].assign([0.5, 0.25])
+    shapes = tf.constant([str(v[0].shape.as_list()), str(w[1:].shape.as_list())])
+    return [(shapes, {}), (tf.group(rows, one), {}), ([v, w], {}), (tf.group(columns), {}), ([v, w, v[1:, ::-1]], {})]
+
+
+def types_of_losses(tf: Any) -> Any:
+    """Losses of float64 are reckoned in float32."""
+    a = tf.placeholder(tf.float64, [2, 2], name="a")
+    b = tf.constant([[0.1, 0.7], [0.2, 0.9]], tf.float64)
+    made = [tf.losses.mean_squared_error(b, a), tf.losses.absolute_difference(b, a), tf.losses.huber_loss(b, a)]
+    types = tf.constant([t.dtype.name for t in made])
+    return [([types, *made], {a: [[0.3, 0.4], [0.8, 0.1]]})]
+
+
+def known_shapes(tf: Any) -> Any:
+    """Static shapes of what has no known rank, and of what constants say."""
+    u = tf.placeholder(tf.float32, None, name="u")
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True).unstack(tf.zeros([3, 2]))
+    every = [
+        tf.reduce_sum(u), tf.reduce_logsumexp(u), tf.reduce_all(u > 0.0), tf.sequence_mask([1, 3, 2]), array.size(),
+        tf.argmax(tf.zeros([3]), 0),
+    ]  # fmt: skip
+    return [(tf.constant([str(t.shape) for t in every]), {})]
+
+
+def wrong_arguments(tf: Any) -> Any:
+    """Kinds of errors of arguments that do not fit."""
+    f, d, i = tf.ones([2, 4]), tf.ones([4, 2], tf.float64), tf.ones([2], tf.int32)
+    variable = tf.Variable([1.0, 2.0], name="v", use_resource=True)
+    calls = [
+        lambda: tf.matmul(f, d), lambda: tf.multiply(variable, i), lambda: tf.stack([tf.ones([2]), i]),
+        lambda: tf.cond(tf.ones([]), lambda: f, lambda: f), lambda: tf.cond(tf.constant(True), lambda: f, lambda: d),
+        lambda: tf.slice(tf.ones([3]), [0, 0], [1, 3]), lambda: tf.tile(f, [2, -2]), lambda: tf.broadcast_to(f, [2, 3]),
+        lambda: tf.tensordot(f, f, 1), lambda: tf.nn.top_k(f, -1), lambda: tf.pad(f, [[0, 1], [-1, 0]]),
+        lambda: tf.convert_to_tensor(None), lambda: f + None, lambda: bool(variable),
+    ]  # fmt: skip
+    kinds = []
+    for call in calls:
+        try:
+            call()
+            kinds.append("")
+        except Exception as e:
+            # The errors of AutoGraph are kinds of TypeError.
+            kinds.append(next(c.__name__ for c in type(e).__mro__ if c.__module__ == "builtins"))
+    return [(tf.constant(kinds), {})]
