@@ -42,8 +42,20 @@ LISTS = {
     ],
     "framework/constant_value.py": [
         (
-            {"Add", "AddV2", "Cast", "ConcatV2", "Const", "Equal", "ExpandDims", "Fill", "FloorDiv", "FloorMod"}
-            | {"Greater", "Identity", "Less", "LogicalNot", "Maximum", "Minimum", "Mul", "Neg", "Pack", "Prod"}
+            {
+                "Add",
+                "AddV2",
+                "BroadcastTo",
+                "Cast",
+                "ConcatV2",
+                "Const",
+                "Equal",
+                "ExpandDims",
+                "Fill",
+                "FloorDiv",
+                "FloorMod",
+            }
+            | {"Greater", "Identity", "Less", "LogicalNot", "Max", "Maximum", "Minimum", "Mul", "Neg", "Pack", "Prod"}
             | {"Range", "Rank", "Reshape", "Shape", "Size", "Squeeze", "StridedSlice", "Sub"},
             "each beside the function that computes it while a graph is built",
         ),

@@ -19,8 +19,8 @@ from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import find_gradient
-from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.framework.structural_ops import CALLS, WITH_BODIES
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
 class UnconnectedGradients(Enum):
@@ -84,9 +84,9 @@ def gradients(
             results = [apply_op("ZerosLike", x=x) if g is None else g for g, x in zip(results, xs)]
         for g, x in zip(results, xs):
             # A gradient has the shape of what it is of.
-            if isinstance(g, Tensor) and isinstance(getattr(x, "shape", None), TensorShape):
-                if g.shape.is_compatible_with(x.shape):
-                    g._shape = g.shape.merge_with(x.shape)
+            shape = getattr(x, "shape", None)
+            if isinstance(g, Tensor) and isinstance(shape, TensorShape) and g.shape.is_compatible_with(shape):
+                g._shape = g.shape.merge_with(shape)
         return [x.with_gradient(g) if isinstance(x, CompositeTensor) else g for g, x in zip(results, xs)]
 
 

@@ -25,10 +25,40 @@ ROOT = Path(__file__).resolve().parents[3]
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 # What one op does here and several do in TensorFlow, or the other way round: the result has another name.
 OTHER_NAMES = frozenset(
-    "accumulate_n argsort assigned atrous_conv2d gather linspace math.bessel_i0 math.bessel_i0e math.bessel_i1 "
-    "math.bessel_i1e math.divide_no_nan math.erfinv math.ndtri math.xdivy math.xlogy meshgrid natural_exp_decay "
-    "nn.silu nn.swish piecewise_constant repeat saturate_cast sequence_mask size softmax_cross_entropy tensordot "
-    "cross sort linalg.expm linalg.slogdet matrix_determinant embedding_lookup".split()
+    [
+        "accumulate_n",
+        "argsort",
+        "assigned",
+        "atrous_conv2d",
+        "gather",
+        "linspace",
+        "math.bessel_i0",
+        "math.bessel_i0e",
+        "math.bessel_i1",
+        "math.bessel_i1e",
+        "math.divide_no_nan",
+        "math.erfinv",
+        "math.ndtri",
+        "math.xdivy",
+        "math.xlogy",
+        "meshgrid",
+        "natural_exp_decay",
+        "nn.silu",
+        "nn.swish",
+        "piecewise_constant",
+        "repeat",
+        "saturate_cast",
+        "sequence_mask",
+        "size",
+        "softmax_cross_entropy",
+        "tensordot",
+        "cross",
+        "sort",
+        "linalg.expm",
+        "linalg.slogdet",
+        "matrix_determinant",
+        "embedding_lookup",
+    ]
 )
 
 
@@ -50,7 +80,7 @@ def start(python: str, out: Path, first: int, count: int, ours: bool) -> subproc
 
 
 def read(out: Path) -> dict[int, Any]:
-    return {number: found for number, found in map(json.loads, out.read_text().splitlines())}
+    return dict(map(json.loads, out.read_text().splitlines()))
 
 
 def close(a: Any, b: Any) -> bool:
@@ -63,7 +93,7 @@ def close(a: Any, b: Any) -> bool:
 
 
 # Calls that fail with TypeError here and with ValueError or another kind there, or the other way round.
-OTHER_ERRORS = frozenset("zeros conv2d range [tensor] dense tensordot".split())
+OTHER_ERRORS = frozenset(["zeros", "conv2d", "range", "[tensor]", "dense", "tensordot"])
 
 
 def as_known(mine: Any, theirs: Any) -> bool:
@@ -71,6 +101,13 @@ def as_known(mine: Any, theirs: Any) -> bool:
     if theirs is None or mine is None:
         return theirs is None
     return len(mine) == len(theirs) and all(t is None or m == t for m, t in zip(mine, theirs))
+
+
+def _slopes(ours: Any, theirs: Any) -> Any:
+    """Leave out how two gradients are kept, and static shapes where ours says as much."""
+    if ours and isinstance(ours[0], list) and isinstance(theirs[0], list) and as_known(ours[0][2], theirs[0][2]):
+        return [ours[0][1], ours[1]], [theirs[0][1], theirs[1]]
+    return ours, theirs
 
 
 def differences(have: Any, want: Any) -> Iterator[tuple[str, str, Any, Any]]:
@@ -99,10 +136,8 @@ def differences(have: Any, want: Any) -> Iterator[tuple[str, str, Any, Any]]:
         found = {record[0]: record[1:] for record in have[part]}
         for what, *theirs in want[part]:
             ours = found.pop(what, None)
-            if part == "gradients" and ours and theirs and isinstance(theirs[0], list) and isinstance(ours[0], list):
-                # How a gradient is kept, and its static shape, where it is known better here.
-                if as_known(ours[0][2], theirs[0][2]):
-                    ours, theirs = [ours[0][1], ours[1]], [theirs[0][1], theirs[1]]
+            if part == "gradients":
+                ours, theirs = _slopes(ours, theirs)
             if not close(ours, theirs):
                 yield part, what, ours, theirs
         for what, ours in found.items():

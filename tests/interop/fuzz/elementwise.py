@@ -9,16 +9,50 @@ import numpy as np
 
 from tests.interop.fuzz.program import FLOATS, INTS, Program, Skip, Value
 
-ANYWHERE = (
-    "tanh sigmoid abs square negative sin cos exp identity stop_gradient zeros_like ones_like sinh cosh atan asinh erf "
-    "erfc expm1 math.softplus nn.softplus nn.elu nn.selu nn.softsign nn.swish nn.silu nn.tanh nn.sigmoid math.bessel_i0e "
-    "math.bessel_i1e math.bessel_i0 math.bessel_i1 log_sigmoid is_finite is_nan is_inf math.sigmoid"
-).split()
-STEPS = "floor ceil round rint sign nn.relu nn.relu6 nn.leaky_relu to_int32 to_int64".split()
-POSITIVE = "sqrt rsqrt log lgamma digamma reciprocal math.reciprocal_no_nan math.log1p acosh".split()
-WITHIN = "asin acos atanh math.ndtri erfinv tan".split()
-DOUBLE = "add subtract multiply maximum minimum squared_difference math.divide_no_nan atan2".split()
-SAFE = "divide truediv div realdiv floordiv floormod mod xlogy xdivy pow igamma".split()
+ANYWHERE = [
+    "tanh",
+    "sigmoid",
+    "abs",
+    "square",
+    "negative",
+    "sin",
+    "cos",
+    "exp",
+    "identity",
+    "stop_gradient",
+    "zeros_like",
+    "ones_like",
+    "sinh",
+    "cosh",
+    "atan",
+    "asinh",
+    "erf",
+    "erfc",
+    "expm1",
+    "math.softplus",
+    "nn.softplus",
+    "nn.elu",
+    "nn.selu",
+    "nn.softsign",
+    "nn.swish",
+    "nn.silu",
+    "nn.tanh",
+    "nn.sigmoid",
+    "math.bessel_i0e",
+    "math.bessel_i1e",
+    "math.bessel_i0",
+    "math.bessel_i1",
+    "log_sigmoid",
+    "is_finite",
+    "is_nan",
+    "is_inf",
+    "math.sigmoid",
+]
+STEPS = ["floor", "ceil", "round", "rint", "sign", "nn.relu", "nn.relu6", "nn.leaky_relu", "to_int32", "to_int64"]
+POSITIVE = ["sqrt", "rsqrt", "log", "lgamma", "digamma", "reciprocal", "math.reciprocal_no_nan", "math.log1p", "acosh"]
+WITHIN = ["asin", "acos", "atanh", "math.ndtri", "erfinv", "tan"]
+DOUBLE = ["add", "subtract", "multiply", "maximum", "minimum", "squared_difference", "math.divide_no_nan", "atan2"]
+SAFE = ["divide", "truediv", "div", "realdiv", "floordiv", "floormod", "mod", "xlogy", "xdivy", "pow", "igamma"]
 
 
 def function(tf: Any, path: str) -> Any:
@@ -127,9 +161,23 @@ def binary_of_ints(p: Program) -> None:
     a = p.pick(INTS)
     b = beside(p, a)
     name = p.some(
-        "add", "subtract", "maximum", "minimum", "multiply", "floordiv", "floormod", "truncatediv", "truncatemod",
-        "bitwise.bitwise_and", "bitwise.bitwise_or", "bitwise.bitwise_xor", "bitwise.left_shift", "truediv", "div", "mod",
-    )  # fmt: skip
+        "add",
+        "subtract",
+        "maximum",
+        "minimum",
+        "multiply",
+        "floordiv",
+        "floormod",
+        "truncatediv",
+        "truncatemod",
+        "bitwise.bitwise_and",
+        "bitwise.bitwise_or",
+        "bitwise.bitwise_xor",
+        "bitwise.left_shift",
+        "truediv",
+        "div",
+        "mod",
+    )
     x, y = p.tf.floormod(a.tensor, 13), p.tf.floormod(b.tensor, 5) + p.tf.cast(1, b.dtype)
     if not name.startswith("bitwise"):
         x = x - p.tf.cast(6, a.dtype)

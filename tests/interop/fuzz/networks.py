@@ -66,8 +66,16 @@ def loss(p: Program) -> None:
         made = tf.nn.weighted_cross_entropy_with_logits(p.array(a.shape, "bool").astype("float32"), x, 1.7)
         p.keep("weighted_cross_entropy", made, a.shape, a.dtype)
     else:
-        names = ["mean_squared_error", "absolute_difference", "huber_loss", "hinge_loss", "log_loss", "sigmoid_cross_entropy",
-                 "softmax_cross_entropy", "cosine_distance"]  # fmt: skip
+        names = [
+            "mean_squared_error",
+            "absolute_difference",
+            "huber_loss",
+            "hinge_loss",
+            "log_loss",
+            "sigmoid_cross_entropy",
+            "softmax_cross_entropy",
+            "cosine_distance",
+        ]
         name = p.some(*names)
         target = p.array(a.shape, "bool").astype("float32")
         words: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """One TF1 program made at random: the same for the same number, with any front end.
 
-What a program is depends on its number and on shapes that are reckoned here, with NumPy, never on what a front end says.
+What a program is depends on its number and on shapes reckoned here, with NumPy, never on what a front end says.
 Everything it makes is an *item*: what was called, and the name, type and static shape that came of it, or the kind of
 error. Items of a name scope of their own do not depend on what helpers other items made.
 """

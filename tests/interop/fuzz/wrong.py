@@ -93,7 +93,7 @@ def misused(p: Program) -> None:
     x = p.pick(FLOATS, 1).tensor
     calls: dict[str, Callable[[], Any]] = {
         "bool": lambda: [1 for _ in range(3) if x],
-        "iterate": lambda: [v for v in x],
+        "iterate": lambda: list(x),
         "len": lambda: len(x),
         "float": lambda: float(x),
         "in": lambda: x in [1.0, 2.0],

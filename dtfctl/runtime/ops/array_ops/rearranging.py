@@ -40,9 +40,9 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         out = gather(x, boolean_mask(places, mask), axis=axis)
         known, dims = constant_value(counts), x.shape.dims_or_none
         if known is not None and dims is not None:
-            dims = list(dims)
-            dims[axis] = int(known.clip(0).sum())
-            out.set_shape(dims)
+            sizes = list(dims)
+            sizes[axis] = int(known.clip(0).sum())
+            out.set_shape(sizes)
         return out
 
 

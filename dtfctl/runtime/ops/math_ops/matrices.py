@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
