@@ -7,7 +7,7 @@ from collections.abc import Mapping
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Clusters": ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "scale", "down", "clusters"),
     "Hosts and ways in": ("hosts", "connect"),
-    "Jobs": ("submit", "torchrun", "serve", "jobs", "job", "cancel"),
+    "Jobs": ("submit", "torchrun", "serve", "tune", "jobs", "job", "cancel"),
     "What was written, and why": ("logs", "events", "why"),
     "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
     "Watching and care": (

@@ -32,6 +32,7 @@ from dtfctl.cli import (
     tasks,
     tensorboard,
     torchrun,
+    tune,
     watching,
 )
 from dtfctl.cli._command import (
@@ -57,6 +58,7 @@ MODULES = (
     submit,
     torchrun,
     serve,
+    tune,
     jobs,
     streams,
     remote,

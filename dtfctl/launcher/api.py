@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.controller import CertificatesRequest, Nothing, StatusRequest
+from dtfctl.launcher.messages.controller import CertificatesRequest, JobsRequest, Nothing, StatusRequest
 from dtfctl.launcher.model import (
     CertificateStatus,
     ClusterInfo,
@@ -225,6 +225,12 @@ class Cluster:
     def jobs(self) -> list[JobStatus]:
         """List all jobs, the newest first."""
         return submission.read_jobs(self._connection, [])
+
+    def newer_jobs(self, ids: Sequence[str], version: int, wait_s: float) -> tuple[list[JobStatus], int]:
+        """Wait, up to `wait_s`, for news after `version` (0: any) of these jobs; how they are then, and its version."""
+        request = JobsRequest(tuple(ids), version, wait_s)
+        reply = self._connection.call(controller_calls.JOBS, request, timeout_s=wait_s + controller_client.FOLLOW_S)
+        return list(reply.jobs), reply.version
 
     def cancel(self, job_ids: Sequence[str] | None, *, grace_s: float = 10.0) -> list[JobStatus]:
         """Stop jobs (SIGTERM, after `grace_s` SIGKILL) and wait until they have ended; final jobs stay as they are.

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64tfctl/protocol/hparams.proto\x12\x03\x64tf\x1a\x1cgoogle/protobuf/struct.proto\"W\n\x11HParamsPluginData\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x31\n\x12session_start_info\x18\x03 \x01(\x0b\x32\x15.dtf.SessionStartInfo\"\xe4\x01\n\x10SessionStartInfo\x12\x33\n\x07hparams\x18\x01 \x03(\x0b\x32\".dtf.SessionStartInfo.HparamsEntry\x12\x11\n\tmodel_uri\x18\x02 \x01(\t\x12\x13\n\x0bmonitor_url\x18\x03 \x01(\t\x12\x12\n\ngroup_name\x18\x04 \x01(\t\x12\x17\n\x0fstart_time_secs\x18\x05 \x01(\x01\x1a\x46\n\x0cHparamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64tfctl/protocol/hparams.proto\x12\x03\x64tf\x1a\x1cgoogle/protobuf/struct.proto\"\x86\x01\n\x11HParamsPluginData\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x31\n\x12session_start_info\x18\x03 \x01(\x0b\x32\x15.dtf.SessionStartInfo\x12-\n\x10session_end_info\x18\x04 \x01(\x0b\x32\x13.dtf.SessionEndInfo\"\xad\x01\n\x0eSessionEndInfo\x12*\n\x06status\x18\x01 \x01(\x0e\x32\x1a.dtf.SessionEndInfo.Status\x12\x15\n\rend_time_secs\x18\x02 \x01(\x01\"X\n\x06Status\x12\x12\n\x0eSTATUS_UNKNOWN\x10\x00\x12\x12\n\x0eSTATUS_SUCCESS\x10\x01\x12\x12\n\x0eSTATUS_FAILURE\x10\x02\x12\x12\n\x0eSTATUS_RUNNING\x10\x03\"\xe4\x01\n\x10SessionStartInfo\x12\x33\n\x07hparams\x18\x01 \x03(\x0b\x32\".dtf.SessionStartInfo.HparamsEntry\x12\x11\n\tmodel_uri\x18\x02 \x01(\t\x12\x13\n\x0bmonitor_url\x18\x03 \x01(\t\x12\x12\n\ngroup_name\x18\x04 \x01(\t\x12\x17\n\x0fstart_time_secs\x18\x05 \x01(\x01\x1a\x46\n\x0cHparamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +34,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SESSIONSTARTINFO_HPARAMSENTRY']._loaded_options = None
   _globals['_SESSIONSTARTINFO_HPARAMSENTRY']._serialized_options = b'8\001'
-  _globals['_HPARAMSPLUGINDATA']._serialized_start=68
-  _globals['_HPARAMSPLUGINDATA']._serialized_end=155
-  _globals['_SESSIONSTARTINFO']._serialized_start=158
-  _globals['_SESSIONSTARTINFO']._serialized_end=386
-  _globals['_SESSIONSTARTINFO_HPARAMSENTRY']._serialized_start=316
-  _globals['_SESSIONSTARTINFO_HPARAMSENTRY']._serialized_end=386
+  _globals['_HPARAMSPLUGINDATA']._serialized_start=69
+  _globals['_HPARAMSPLUGINDATA']._serialized_end=203
+  _globals['_SESSIONENDINFO']._serialized_start=206
+  _globals['_SESSIONENDINFO']._serialized_end=379
+  _globals['_SESSIONENDINFO_STATUS']._serialized_start=291
+  _globals['_SESSIONENDINFO_STATUS']._serialized_end=379
+  _globals['_SESSIONSTARTINFO']._serialized_start=382
+  _globals['_SESSIONSTARTINFO']._serialized_end=610
+  _globals['_SESSIONSTARTINFO_HPARAMSENTRY']._serialized_start=540
+  _globals['_SESSIONSTARTINFO_HPARAMSENTRY']._serialized_end=610
 # @@protoc_insertion_point(module_scope)

@@ -1,5 +1,6 @@
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Mapping as _Mapping
@@ -8,12 +9,32 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class HParamsPluginData(_message.Message):
-    __slots__ = ("version", "session_start_info")
+    __slots__ = ("version", "session_start_info", "session_end_info")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_START_INFO_FIELD_NUMBER: _ClassVar[int]
+    SESSION_END_INFO_FIELD_NUMBER: _ClassVar[int]
     version: int
     session_start_info: SessionStartInfo
-    def __init__(self, version: _Optional[int] = ..., session_start_info: _Optional[_Union[SessionStartInfo, _Mapping]] = ...) -> None: ...
+    session_end_info: SessionEndInfo
+    def __init__(self, version: _Optional[int] = ..., session_start_info: _Optional[_Union[SessionStartInfo, _Mapping]] = ..., session_end_info: _Optional[_Union[SessionEndInfo, _Mapping]] = ...) -> None: ...
+
+class SessionEndInfo(_message.Message):
+    __slots__ = ("status", "end_time_secs")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATUS_UNKNOWN: _ClassVar[SessionEndInfo.Status]
+        STATUS_SUCCESS: _ClassVar[SessionEndInfo.Status]
+        STATUS_FAILURE: _ClassVar[SessionEndInfo.Status]
+        STATUS_RUNNING: _ClassVar[SessionEndInfo.Status]
+    STATUS_UNKNOWN: SessionEndInfo.Status
+    STATUS_SUCCESS: SessionEndInfo.Status
+    STATUS_FAILURE: SessionEndInfo.Status
+    STATUS_RUNNING: SessionEndInfo.Status
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_SECS_FIELD_NUMBER: _ClassVar[int]
+    status: SessionEndInfo.Status
+    end_time_secs: float
+    def __init__(self, status: _Optional[_Union[SessionEndInfo.Status, str]] = ..., end_time_secs: _Optional[float] = ...) -> None: ...
 
 class SessionStartInfo(_message.Message):
     __slots__ = ("hparams", "model_uri", "monitor_url", "group_name", "start_time_secs")

@@ -18,7 +18,7 @@ import dtfctl
 
 ROOT = Path(dtfctl.__file__).parent
 
-LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"dashboard"}, {"cli"}]
+LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"dashboard", "tune"}, {"cli"}]
 RUNTIME = [
     {"protocol", "net"},
     {"runtime.framework", "runtime.memory", "runtime.compression"},

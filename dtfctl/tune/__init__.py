@@ -1,0 +1,1 @@
+"""A search for good settings of a program: trials as jobs of a cluster."""

@@ -1,0 +1,152 @@
+"""What a study has begun and what came of it: one line a record, which a study that goes on reads again."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dtfctl.launcher.errors import Conflict
+from dtfctl.tune.schedule import Leg, Past
+from dtfctl.tune.space import Study
+from dtfctl.values import value
+
+FILE = "study.jsonl"
+
+
+@value
+class Ended:
+    """How a leg ended."""
+
+    key: tuple[int, int]
+    score: float | None
+    scores: tuple[float, ...] = ()
+    """One of each execution."""
+    reason: str = ""
+    """Why there is no score."""
+    seconds: float = 0.0
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+class Records:
+    """A study's file, held by one process at a time.
+
+    Attributes:
+        uid: is in the ids of the study's jobs, so that each is submitted once.
+        legs, ended: what was begun and ended, in their order.
+    """
+
+    def __init__(self, folder: Path, study: Study, script: str) -> None:
+        """Open it; what is there is read.
+
+        Raises:
+            Conflict: it is of another study, or another process leads it now. OSError.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE
+        self._out: BinaryIO = open(self.path, "ab")  # noqa: SIM115
+        try:
+            fcntl.flock(self._out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._out.close()
+            raise Conflict(
+                f"another process leads the study in {folder}", "end it first, or choose another --folder"
+            ) from None
+        self.legs: dict[tuple[int, int], Leg] = {}
+        self.ended: dict[tuple[int, int], Ended] = {}
+        self.order: list[tuple[str, tuple[int, int]]] = []
+        """`begin` and `end` of legs, as they happened."""
+        self.uid = ""
+        digest = hashlib.sha256(f"{study!r}\n{script}".encode()).hexdigest()
+        for record in self._read():
+            self._take(record, digest, folder)
+        if not self.uid:
+            self.uid = secrets.token_hex(3)
+            self._write({"study": {"uid": self.uid, "digest": digest}})
+
+    @property
+    def past(self) -> list[Past]:
+        """List the legs as schedulers see them."""
+        return [
+            Past(leg, self.ended[key].score if key in self.ended else None, key in self.ended)
+            for key, leg in self.legs.items()
+        ]
+
+    def begin(self, leg: Leg) -> None:
+        self._write(
+            {
+                "begin": {
+                    "trial": leg.trial,
+                    "number": leg.number,
+                    "settings": dict(leg.settings),
+                    "budget": leg.budget,
+                    "after": leg.after,
+                }
+            }
+        )
+        self._note("begin", leg.key)
+        self.legs[leg.key] = leg
+
+    def end(self, ended: Ended) -> None:
+        self._write(
+            {
+                "end": {
+                    "key": ended.key,
+                    "score": ended.score,
+                    "scores": ended.scores,
+                    "reason": ended.reason,
+                    "seconds": ended.seconds,
+                    "metrics": ended.metrics,
+                }
+            }
+        )
+        self._note("end", ended.key)
+        self.ended[ended.key] = ended
+
+    def close(self) -> None:
+        self._out.close()
+
+    def _note(self, what: str, key: tuple[int, int]) -> None:
+        self.order.append((what, key))
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._out.write(json.dumps(record).encode() + b"\n")
+        self._out.flush()
+        os.fsync(self._out.fileno())
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        """Read all whole lines; a last one that is not was being written when its process ended, and goes."""
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole != len(content):
+            os.truncate(self.path, whole)
+        for line in content[:whole].splitlines():
+            yield json.loads(line)
+
+    def _take(self, record: dict[str, Any], digest: str, folder: Path) -> None:
+        if "study" in record:
+            self.uid = record["study"]["uid"]
+            if record["study"]["digest"] != digest:
+                raise Conflict(
+                    f"the study in {folder} has another file, script or arguments",
+                    "choose another --folder for this one",
+                )
+        elif "begin" in record:
+            found = record["begin"]
+            after = None if found["after"] is None else (found["after"][0], found["after"][1])
+            leg = Leg(found["trial"], found["number"], found["settings"], found["budget"], after)
+            self._note("begin", leg.key)
+            self.legs[leg.key] = leg
+        elif "end" in record:
+            found = record["end"]
+            key = found["key"][0], found["key"][1]
+            metrics = tuple((str(name), float(one)) for name, one in found["metrics"])
+            self.ended[key] = Ended(
+                key, found["score"], tuple(found["scores"]), found["reason"], found["seconds"], metrics
+            )
+            self._note("end", key)

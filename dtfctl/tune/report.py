@@ -1,0 +1,138 @@
+"""What a study shows: a table that lives, a document for programs, a page, and event files for TensorBoard."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dtfctl.durable import whole_file
+from dtfctl.tune.events import write_trial
+from dtfctl.tune.plots import Point, page
+from dtfctl.tune.records import Ended
+from dtfctl.tune.sampling import importance
+from dtfctl.tune.search import Search
+from dtfctl.tune.space import Setting
+
+PAGE = "study.html"
+SHOWN = 10
+
+
+def points(search: Search) -> list[Point]:
+    """List trials that have a score, each at the longest budget that it ran for."""
+    newest: dict[int, Ended] = {}
+    for key, ended in sorted(search.records.ended.items()):
+        if ended.score is not None:
+            newest[key[0]] = ended
+    legs = search.records.legs
+    return [
+        Point(trial, legs[e.key].settings, e.score or 0.0, legs[e.key].budget) for trial, e in sorted(newest.items())
+    ]
+
+
+def document(search: Search) -> dict[str, Any]:
+    """Describe a study for programs."""
+    records = search.records
+    trials = []
+    for trial, legs in itertools.groupby(sorted(records.legs.values(), key=lambda leg: leg.key), lambda leg: leg.trial):
+        parts = []
+        for leg in legs:
+            ended = records.ended.get(leg.key)
+            part: dict[str, Any] = {"settings": dict(leg.settings), "budget": leg.budget, "jobs": search.ids(leg)}
+            if leg.after is not None:
+                part["after"] = list(leg.after)
+            if ended is not None:
+                part |= {"score": ended.score, "scores": list(ended.scores), "seconds": round(ended.seconds, 3)}
+                part |= {"metrics": dict(ended.metrics)} | ({"reason": ended.reason} if ended.reason else {})
+            parts.append(part)
+        scored = [part for part in parts if part.get("score") is not None]
+        trials.append({"trial": trial, "score": scored[-1]["score"] if scored else None, "legs": parts})
+    best = search.best
+    found: dict[str, Any] = {
+        "metric": search.study.metric,
+        "goal": "max" if search.study.maximize else "min",
+        "over": search.over,
+        "best": None,
+        "trials": trials,
+        "importance": dict(_importance(search)),
+    }
+    if best is not None:
+        leg = records.legs[best.key]
+        found["best"] = {
+            "trial": leg.trial,
+            "score": best.score,
+            "settings": dict(leg.settings),
+            "budget": leg.budget,
+            "jobs": search.ids(leg),
+        }
+    return found
+
+
+def _importance(search: Search) -> Mapping[str, float]:
+    if search.study.sampler == "grid":
+        return {}
+    return importance(search.study, [(point.settings, point.score) for point in points(search)])
+
+
+def write(search: Search, folder: Path, title: str) -> None:
+    """Write the page, and an event file for each trial."""
+    found = points(search)
+    with whole_file(folder / PAGE, 0o644) as out:
+        out.write(page(search.study, title, found, _importance(search)).encode())
+    for point in found:
+        ends = [e for key, e in search.records.ended.items() if key[0] == point.trial and e.score is not None]
+        write_trial(folder / "events", search.study, point, ends, search.records.legs)
+
+
+class Live:
+    """The lines that a terminal shows while a study runs."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._began = time.monotonic()
+
+    def lines(self) -> list[str]:
+        """List what runs, what was best, and how far it is."""
+        search, study = self._search, self._search.study
+        found = sorted(
+            points(search), key=lambda p: ((p.budget or 0), p.score * (1 if study.maximize else -1)), reverse=True
+        )
+        names = list(study.parameters)
+        head = ["trial", *names, *(["budget"] if study.budget else []), study.metric, "state"]
+        rows = [head]
+        for running in search.running:
+            job = running.jobs[0] if running.jobs else None
+            told = job.progress.metrics.get(study.metric) if job is not None and job.progress is not None else None
+            state = job.state if job is not None else "submitted"
+            rows.append(self._row(running.leg.trial, running.leg.settings, running.leg.budget, told, state))
+        for point in found[:SHOWN]:
+            rows.append(self._row(point.trial, point.settings, point.budget, point.score, "done"))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
+        return [self.summary(), *lines]
+
+    def _row(
+        self, trial: int, settings: Mapping[str, Setting], budget: int | None, score: float | None, state: str
+    ) -> list[str]:
+        cells = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in settings.values()]
+        budgets = [str(budget)] if self._search.study.budget else []
+        return [str(trial), *cells, *budgets, "-" if score is None else f"{score:.5g}", state]
+
+    def summary(self) -> str:
+        """Say how far it is, in a line."""
+        search = self._search
+        records, best = search.records, search.best
+        begun = len({key[0] for key in records.legs})
+        failed = sum(e.score is None for e in records.ended.values())
+        parts = [
+            f"{begun}/{search.study.trials} trials",
+            f"{len(records.ended)} jobs done",
+            f"{len(search.running)} running",
+        ]
+        if failed:
+            parts.append(f"{failed} failed")
+        if best is not None and best.score is not None:
+            parts.append(f"best {search.study.metric} {best.score:.5g} (trial {best.key[0]})")
+        return ", ".join(parts) + f", {time.monotonic() - self._began:.0f} s"
