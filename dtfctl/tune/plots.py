@@ -12,7 +12,8 @@ from dtfctl.values import value
 WIDTH, HEIGHT, MARGIN = 860, 300, 60
 _STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 2em auto; max-width: 900px; color: #222; background: #fff; }
-svg { width: 100%; height: auto; } h2 { margin-top: 2em; font-size: 1.1em; } td, th { padding: .2em .8em; text-align: right; }
+svg { width: 100%; height: auto; } h2 { margin-top: 2em; font-size: 1.1em; }
+td, th { padding: .2em .8em; text-align: right; }
 .axis { stroke: #999; } text { font-size: 12px; fill: #444; }
 """
 

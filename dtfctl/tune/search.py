@@ -145,7 +145,7 @@ class Search:
 
     def cancel_running(self) -> None:
         """Cancel what runs, for good."""
-        left = [name for name in self._jobs]
+        left = list(self._jobs)
         if left:
             self._cluster.cancel(left, grace_s=5.0)
             self._jobs.clear()
@@ -287,14 +287,14 @@ class Search:
         metrics: Mapping[str, float] = {}
         for job in one.jobs:
             metrics = job.progress.metrics if job.progress is not None else {}
-            score = metrics.get(self.study.metric, math.nan)
+            told_score = metrics.get(self.study.metric, math.nan)
             if job.state != "succeeded":
                 reasons.append(f"{job.id} {job.state}: {job.reason or f'exit code {job.exit_code}'}")
-            elif not math.isfinite(score):
+            elif not math.isfinite(told_score):
                 told = ", ".join(sorted(metrics)) or "nothing"
                 reasons.append(f"{job.id} told no finite `{self.study.metric}`: it told {told}")
             else:
-                scores.append(score)
+                scores.append(told_score)
         score = None if reasons else sum(scores) / len(scores)
         started = min((job.started for job in one.jobs if job.started), default=0.0)
         ended = max((job.ended for job in one.jobs if job.ended), default=started)

@@ -108,7 +108,7 @@ class Study:
                 axes.append([(name, one) for one in parameter.values])
             else:
                 step = parameter.step or 1
-                count = int(math.floor((parameter.high - parameter.low) / step + 1e-9)) + 1
+                count = math.floor((parameter.high - parameter.low) / step + 1e-9) + 1
                 made = [parameter.low + step * number for number in range(count)]
                 axes.append([(name, round(one) if parameter.whole else one) for one in made])
         return (dict(one) for one in itertools.product(*axes))
@@ -201,8 +201,8 @@ class _Reader:
         return str(found)
 
     def study(self, root: yaml.Node) -> Study | None:
-        keys = ("parameters", "metric", "sampler", "trials", "scheduler", "budget", "executions_per_trial", "at_once")
-        keys += ("workers", "cpus", "memory", "gpus", "framework", "seed", "stop")
+        keys: tuple[str, ...] = ("parameters", "metric", "sampler", "trials", "scheduler", "budget", "at_once")
+        keys += ("executions_per_trial", "workers", "cpus", "memory", "gpus", "framework", "seed", "stop")
         found = self.pairs(root, keys, "a study")
         for needed in ("parameters", "metric"):
             if needed not in found:

@@ -1,0 +1,226 @@
+"""A study led to its end, with a stand-in for the cluster: jobs that end when they are looked at."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dtfctl.launcher.errors import ClusterFailed, Conflict, ControllerUnreachable, UsageError
+from dtfctl.launcher.model import JobRequest, JobStatus, Progress
+from dtfctl.tune import report
+from dtfctl.tune.search import Program, Search
+from dtfctl.tune.space import Budget, Choices, Range, Stop, Study
+
+pytest.importorskip("optuna")
+
+PARAMETERS = {"lr": Range(1e-4, 1.0, log=True), "n": Range(1, 9, whole=True), "act": Choices(("relu", "tanh"))}
+
+
+class Away(Exception):
+    """The process that leads a study is killed here."""
+
+
+class FakeCluster:
+    """Runs jobs at once: the score is best at lr 0.01 with relu, and better after more steps."""
+
+    name = "fake"
+
+    def __init__(self, tasks: int = 2) -> None:
+        self.requests: dict[str, JobRequest] = {}
+        self.cancelled: list[str] = []
+        self.dies_after = -1
+        self.unreachable = 0
+        self.hosts = 1
+        self.tasks = [SimpleNamespace(name=f"worker/{n}") for n in range(tasks)] + [SimpleNamespace(name="ps/0")]
+        self.most = 0
+        self.fails: Any = lambda trial: False
+
+    def status(self) -> Any:
+        return SimpleNamespace(hosts=[None] * self.hosts, tasks=self.tasks)
+
+    def submit(self, request: JobRequest) -> str:
+        assert request.id is not None
+        assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", request.id)
+        if request.resume is not None:
+            assert request.resume in self.requests
+        self.requests.setdefault(request.id, request)
+        if len(self.requests) == self.dies_after:
+            raise Away
+        return request.id
+
+    def newer_jobs(self, ids: tuple[str, ...], version: int, wait_s: float) -> tuple[list[JobStatus], int]:
+        if self.unreachable:
+            self.unreachable -= 1
+            raise ControllerUnreachable("it is away")
+        self.most = max(self.most, len(ids))
+        return [self._job(name) for name in ids], version + 1
+
+    def _job(self, name: str) -> JobStatus:
+        request = self.requests[name]
+        described = json.loads(request.env["DTF_TRIAL"])
+        words = dict(zip(request.args[::2], request.args[1::2]))
+        score = 1 - abs(math.log10(float(words["--lr"])) + 2) / 4 - (words["--act"] == "tanh") * 0.1
+        score += int(words.get("--steps", 0)) / 1000 + described["execution"] / 100
+        failed = self.fails(described["trial"])
+        metrics = {} if failed else {"score": score, "loss": 1 - score}
+        state: Any = "failed" if failed else "succeeded"
+        return JobStatus(
+            name, name, state, "between-graph", "s", started=1.0, ended=2.0, exit_code=int(failed),
+            progress=Progress(1, None, metrics), checkpoint_dir=f"/saves/{name}",
+        )  # fmt: skip
+
+    def cancel(self, job_ids: list[str], *, grace_s: float) -> list[JobStatus]:
+        self.cancelled += job_ids
+        return []
+
+
+def a_study(**changes: Any) -> Study:
+    given: dict[str, Any] = {"parameters": PARAMETERS, "metric": "score", "maximize": True, "trials": 12, **changes}
+    return Study(**given)
+
+
+def lead(cluster: FakeCluster, study: Study, folder: Path) -> Search:
+    search = Search(cluster, study, Program(str(folder.parent / "train.py"), (), "train"), folder)
+    try:
+        search.run()
+    finally:
+        search.close()
+    return search
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "qmc", "random"])
+def test_every_sampler_finds_something_good(tmp_path: Path, sampler: str) -> None:
+    cluster = FakeCluster()
+    search = lead(cluster, a_study(sampler=sampler, trials=20), tmp_path / "s")
+    assert len(cluster.requests) == 20 and cluster.most == 2 and search.over == "all trials have run"
+    assert search.best is not None and (search.best.score or 0) > 0.8
+
+
+@pytest.mark.parametrize("scheduler", ["none", "asha", "hyperband"])
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
+@pytest.mark.parametrize("dies_after", [1, 7, 13])
+def test_a_study_whose_leader_dies_goes_on_as_if_it_had_not(
+    tmp_path: Path, scheduler: str, sampler: str, dies_after: int
+) -> None:
+    study = a_study(scheduler=scheduler, sampler=sampler, budget=Budget("steps", 10, 90), trials=14)
+    whole = FakeCluster(tasks=1)
+    wanted = lead(whole, study, tmp_path / "whole")
+    cluster = FakeCluster(tasks=1)
+    cluster.dies_after = dies_after
+    with pytest.raises(Away):
+        lead(cluster, study, tmp_path / "s")
+    cluster.dies_after = -1
+    with (tmp_path / "s" / "study.jsonl").open("a") as out:
+        out.write('{"begin": {"tri')  # it died while it wrote
+    found = lead(cluster, study, tmp_path / "s")
+    assert found.records.legs == wanted.records.legs
+    assert {key: e.score for key, e in found.records.ended.items()} == {
+        key: e.score for key, e in wanted.records.ended.items()
+    }
+    assert len(cluster.requests) == len(whole.requests), "no leg ran twice"
+
+
+def test_who_goes_on_does_so_from_its_own_checkpoints(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    search = lead(cluster, a_study(scheduler="asha", budget=Budget("steps", 10, 90)), tmp_path / "s")
+    resumed = [request for request in cluster.requests.values() if request.resume]
+    assert resumed
+    for request in resumed:
+        before = cluster.requests[request.resume or ""]
+        assert json.loads(before.env["DTF_TRIAL"])["trial"] == json.loads(request.env["DTF_TRIAL"])["trial"]
+        assert int(request.args[-1]) > int(before.args[-1]) and request.args[-2] == "--steps"
+    assert search.best is not None and search.records.legs[search.best.key].budget == 90
+
+
+def test_a_population_begins_from_copies_of_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('trains')\n")
+    cluster = FakeCluster(tasks=4)
+    lead(cluster, a_study(scheduler="pbt", budget=Budget("steps", 10, 40), trials=4), tmp_path / "s")
+    assert len(cluster.requests) == 16 and not any(request.resume for request in cluster.requests.values())
+    copied = [request.env["DTF_TRIAL_FROM"] for request in cluster.requests.values() if "DTF_TRIAL_FROM" in request.env]
+    assert len(copied) == 12 and all(folder.removeprefix("/saves/") in cluster.requests for folder in copied)
+    cluster.hosts = 2
+    with pytest.raises(UsageError, match="one host"):
+        lead(cluster, a_study(scheduler="pbt", budget=Budget("steps", 10, 40), trials=4), tmp_path / "t")
+
+
+def test_executions_of_a_trial_are_averaged(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    search = lead(cluster, a_study(executions=3, trials=4), tmp_path / "s")
+    assert len(cluster.requests) == 12
+    for ended in search.records.ended.values():
+        assert len(ended.scores) == 3 and ended.score == pytest.approx(sum(ended.scores) / 3)
+        assert ended.scores[2] == pytest.approx(ended.scores[0] + 0.02)
+
+
+@pytest.mark.parametrize(
+    ("stop", "says"), [(Stop(score=0.5), "is reached"), (Stop(patience=3), "no better"), (Stop(seconds=0.0), "over")]
+)
+def test_a_study_ends_early_where_it_is_told_to(tmp_path: Path, stop: Stop, says: str) -> None:
+    cluster = FakeCluster()
+    search = lead(cluster, a_study(trials=500, sampler="random", stop=stop), tmp_path / "s")
+    assert len(cluster.requests) < 100 and says in search.over
+
+
+def test_trials_that_fail_are_told_and_left(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    cluster.fails = lambda trial: trial % 2 == 0
+    search = lead(cluster, a_study(), tmp_path / "s")
+    assert sum(ended.score is None for ended in search.records.ended.values()) == 6
+    assert "exit code 1" in search.records.ended[0, 0].reason
+    cluster.fails = lambda trial: True
+    with pytest.raises(ClusterFailed, match="no score"):
+        lead(cluster, a_study(trials=50), tmp_path / "t")
+
+
+def test_the_controller_may_be_away_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dtfctl.tune.search.AGAIN_S", 0.0)
+    cluster = FakeCluster()
+    cluster.unreachable = 3
+    assert len(lead(cluster, a_study(), tmp_path / "s").records.ended) == 12
+
+
+def test_one_study_is_led_once_and_is_not_another(tmp_path: Path) -> None:
+    cluster, study = FakeCluster(), a_study()
+    first = Search(cluster, study, Program("train.py"), tmp_path / "s")
+    with pytest.raises(Conflict, match="another process"):
+        Search(cluster, study, Program("train.py"), tmp_path / "s")
+    first.close()
+    with pytest.raises(Conflict, match="another file"):
+        Search(cluster, a_study(trials=3), Program("train.py"), tmp_path / "s")
+    with pytest.raises(UsageError, match="wants 3 workers"):
+        lead(FakeCluster(tasks=2), a_study(workers=3), tmp_path / "w")
+
+
+def test_what_came_of_it_is_shown_to_people_and_programs(tmp_path: Path) -> None:
+    search = lead(FakeCluster(), a_study(scheduler="asha", budget=Budget("steps", 10, 90)), tmp_path / "s")
+    found = report.document(search)
+    assert json.loads(json.dumps(found))["best"]["budget"] == 90 and len(found["trials"]) == 12
+    assert set(found["importance"]) == set(PARAMETERS)
+    report.write(search, tmp_path / "s", "a <study>")
+    page = (tmp_path / "s" / "study.html").read_text()
+    assert "a &lt;study&gt;" in page and page.count("<svg") == 3 and "http" not in page
+    lines = report.Live(search).lines()
+    assert "12/12 trials" in lines[0] and len(lines) == 12
+
+
+def test_event_files_are_what_tensorboard_reads(tmp_path: Path) -> None:
+    from dtfctl.protocol.hparams_pb2 import HParamsPluginData
+    from dtfctl.runtime.train.summary_io import summary_iterator
+
+    search = lead(FakeCluster(), a_study(trials=5), tmp_path / "s")
+    report.write(search, tmp_path / "s", "t")
+    (file,) = (tmp_path / "s" / "events" / "trial-0").iterdir()
+    events = list(summary_iterator(file))
+    told = {value.tag: value for event in events for value in event.summary.value}
+    start = HParamsPluginData.FromString(told["_hparams_/session_start_info"].metadata.plugin_data.content)
+    settings = search.records.legs[0, 0].settings
+    assert start.session_start_info.hparams["lr"].number_value == settings["lr"]
+    assert start.session_start_info.hparams["act"].string_value == settings["act"]
+    assert told["score"].simple_value == pytest.approx(search.records.ended[0, 0].score)
