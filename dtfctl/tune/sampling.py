@@ -21,7 +21,7 @@ class Sampler:
     """Asked for settings, and told how trials ended."""
 
     def __init__(self, study: Study) -> None:
-        """Begin.
+        """Make the sampler that a study names.
 
         Raises:
             UsageError: what it needs is not installed.

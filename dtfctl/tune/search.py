@@ -255,8 +255,8 @@ class Search:
 
     def _copying_script(self) -> str:
         source = Path(self._program.script).read_text("utf-8")
-        path = self._folder / "leg.py"
         name = Path(self._program.script).name
+        path = self._folder / f"copies_{name}"
         path.write_text(_COPYING.format(name=name, path=name, source=source), "utf-8")
         return str(path)
 

@@ -64,7 +64,7 @@ class Budget:
 
 @value
 class Stop:
-    """When a study ends before its trials are used up."""
+    """What ends a study before its trials are used up."""
 
     seconds: float | None = None
     score: float | None = None
@@ -81,7 +81,7 @@ class Study:
     maximize: bool
     sampler: str = "tpe"
     trials: int = 50
-    """With `pbt`: the members of the population."""
+    """How many there are; with `pbt` they are the members of the population."""
     scheduler: str = "none"
     budget: Budget | None = None
     executions: int = 1
