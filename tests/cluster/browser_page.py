@@ -16,8 +16,6 @@ from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events")
 PATIENCE_MS = 60_000
-TABS = 8
-"""A browser has six connections to a server."""
 
 
 class Looker:
@@ -65,7 +63,7 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         looker = Looker(browser, url, Path(rest[0]) if rest else None)
         found: dict[str, Any] = {}
-        for look in (strangers, pages, phone, tabs, live, deeds):
+        for look in (strangers, pages, phone, live, deeds):
             found |= look(looker, job)
         browser.close()
     print(json.dumps({**found, "problems": looker.problems}))
@@ -150,31 +148,6 @@ def phone(looker: Looker, job: str) -> dict[str, Any]:
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.context.close()
     return {"wide": wide, "dark": dark}
-
-
-def tabs(looker: Looker, job: str) -> dict[str, Any]:
-    """Open more tabs with a job's output than a browser has connections to one server, and close the first."""
-    first = looker.open(looker.url)
-    expect(first.locator(".live")).to_have_text("live")
-    every = [first]
-    for _ in range(TABS - 1):
-        page = first.context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: looker.problems.append(f"error in a tab: {error}"))
-        visit(page, f"{looker.base}/#/jobs/{job}")
-        expect(page.locator(".card h2").first).to_have_text(job)
-        every.append(page)
-    known = every[-1].evaluate("fetch('/api/me').then((answer) => answer.json())")
-    first.close()
-    # Another one follows the cluster now, and tells the rest.
-    for page in every[1:]:
-        expect(page.locator(".live")).to_have_text("live")
-    steps = every[-1].locator(".progress").get_attribute("aria-valuenow")
-    every[-1].wait_for_function(
-        "before => document.querySelector('.progress').getAttribute('aria-valuenow') !== before", arg=steps
-    )
-    every[1].context.close()
-    return {"tabs": [len(every), known["known"]]}
 
 
 def live(looker: Looker, _job: str) -> dict[str, Any]:

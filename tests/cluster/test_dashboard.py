@@ -99,7 +99,6 @@ def test_each_page_in_a_browser(cluster: Cluster, dashboard: str, tmp_path: Path
     assert found["owned"] == ["undefined", 0]
     assert found["boxes"][1] < found["boxes"][0]
     assert found["wide"] == []
-    assert found["tabs"] == [8, True]
     assert max(int(part) for part in found["dark"].removeprefix("rgb(").rstrip(")").split(",")) < 80
     # A task of it was just started again.
     assert found["after_escape"] in ("running", "recovering")

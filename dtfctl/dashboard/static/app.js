@@ -44,39 +44,14 @@ function take(news) {
   tell();
 }
 
-// A browser has six connections to a server for all its tabs. One of them follows the cluster, and tells the others;
-// when it is closed the next one does. A browser that cannot do that follows in each tab.
-const others = "BroadcastChannel" in window && navigator.locks ? new BroadcastChannel("dtfctl") : null;
-let leads = false, joined = false;
-
 function follow() {
-  if (!others) { leads = true; lead(); return; }
-  others.onmessage = ({ data }) => leads ? answer(data) : hear(data);
-  others.postMessage({ asks: true });
-  navigator.locks.request("dtfctl", () => { leads = true; lead(); return new Promise(() => {}); });
-}
-function answer(said) { if (said.asks && known.version) others.postMessage({ all: known }); }
-function hear(said) {
-  if (said.stranger) stranger();
-  else if (said.begins) { known = { ...fresh(), live: true }; joined = true; }
-  else if (said.all && !joined) { known = said.all; joined = true; tell(); }
-  else if (said.lost) { known = { ...known, live: false }; tell(); }
-  else if (said.news && joined) {
-    // A tab that was asleep has missed some.
-    if (said.after !== known.version) { joined = false; others.postMessage({ asks: true }); } else take(said.news);
-  }
-}
-const share = (said) => others?.postMessage(said);
-
-function lead() {
   const source = new EventSource("/api/stream");
-  source.onopen = () => { known = { ...fresh(), live: true }; share({ begins: true }); };
-  source.onmessage = (e) => { const news = JSON.parse(e.data), after = known.version; take(news); share({ news, after }); };
+  source.onopen = () => { const live = fresh(); live.live = true; known = live; };
+  source.onmessage = (e) => take(JSON.parse(e.data));
   source.onerror = () => {
     known = { ...known, live: false };
     tell();
-    share({ lost: true });
-    if (source.readyState === 2) setTimeout(() => ask("/api/me").then((me) => me.known ? lead() : (share({ stranger: true }), stranger()), () => setTimeout(lead, 1000)), 500);
+    if (source.readyState === 2) setTimeout(() => ask("/api/me").then((me) => me.known ? follow() : stranger(), () => setTimeout(follow, 1000)), 500);
   };
 }
 function stranger() {
