@@ -7,6 +7,7 @@ sealing and copying                          rate         rate            what h
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -87,12 +88,34 @@ class World:
         racks = set(places.racks) if machine.rack_bytes_s else set()
         self._from_rack = {rack: Cable(machine.rack_bytes_s) for rack in racks}
         self._to_rack = {rack: Cable(machine.rack_bytes_s) for rack in racks}
+        self._dealing: dict[int, deque[tuple[float, Then]]] = {}
         self.sent = 0
         self.between_hosts = 0.0
 
     def work(self, task: int, seconds: float, then: Then) -> None:
         """Have a task's thread work."""
         self.hosts[self.places.hosts[task]].work(seconds, then)
+
+    def _deal(self, task: int, seconds: float, then: Then) -> None:
+        """Have a task deal with what has come: one thread of it does, with one message after the other."""
+        waiting = self._dealing.get(task)
+        if waiting is not None:
+            waiting.append((seconds, then))
+            return
+        waiting = self._dealing[task] = deque([(seconds, then)])
+
+        def begin() -> None:
+            self.work(task, waiting[0][0], over)
+
+        def over() -> None:
+            _, dealt = waiting.popleft()
+            if waiting:
+                begin()
+            else:
+                del self._dealing[task]
+            dealt()
+
+        begin()
 
     def send(self, source: int, to: int, nbytes: float, sent: Then, arrived: Then) -> None:
         """Send a message.
@@ -108,7 +131,7 @@ class World:
         if here == there:
 
             def deal() -> None:
-                self.hosts[there].work(half, arrived)
+                self._deal(to, half, arrived)
 
             def on_its_way() -> None:
                 clock.at(clock.now + machine.inside_s, deal)
@@ -130,7 +153,7 @@ class World:
             first, last = self._in[there].carry(nbytes, first, last)
             clock.at(last + machine.between_s, waits)
             # What comes is opened as it comes, and sealed as it goes.
-            clock.at(first + machine.between_s, lambda: self.hosts[there].work(each, waits))
+            clock.at(first + machine.between_s, lambda: self._deal(to, each, waits))
 
         def sealed() -> None:
             waits()
