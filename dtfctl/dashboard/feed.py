@@ -26,7 +26,7 @@ RETRY_S = 1.0
 MOST_EVENTS = 500
 MOST_POINTS = 20_000
 MOST_GONE = 1000
-"""Of so many things that are gone pages are still told."""
+"""Pages are still told of so many things that are gone."""
 JITTER_S = 2.0
 """A start is told as the time now less how long it has run, which varies by so much."""
 

@@ -29,7 +29,7 @@ KEY_NAMES = ("id", "authorized_keys", "host_key", "known_hosts")
 """What the Secret has: the key that logs in, who may, the pods' own key, and what it is known by."""
 STOP_S = 60
 LONGEST_NAME = 40
-"""Of a cluster: names of pods are made of it, and have 63 letters at most."""
+"""The longest name of a cluster: names of pods are made of it, and have 63 letters at most."""
 
 Manifest = dict[str, Any]
 
@@ -42,9 +42,9 @@ class Wanted:
     """Has dtfctl, an SSH server (`sshd`) and a user `dtfctl` with the id 1000."""
     namespace: str | None = None
     secret: str | None = None
-    """Of the keys; `CLUSTER-ssh` by default."""
+    """The name of the Secret with the keys; `CLUSTER-ssh` by default."""
     disk: str = "20Gi"
-    """Of each pod: logs, checkpoints, packages."""
+    """The size of each pod's disk, for logs, checkpoints and packages."""
     hosts: int | None = None
     """How many pods are hosts; as many as the file has hosts by default."""
 

@@ -50,7 +50,7 @@ class Lent(Generic[Node]):
 
     grant: Grant
     places: Mapping[str, Place[Node]] = field(default_factory=dict)
-    """Of the hosts that are lent now."""
+    """Where the hosts are that are lent now."""
 
 
 class LentProvider(RemoteProvider, Generic[Node]):

@@ -27,7 +27,7 @@ from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.values import replace
 
 IDLE_SHARE = 0.005
-"""Of a processor: who uses less of it is idle."""
+"""A process that uses less of a processor is idle."""
 
 
 class JobUnit(Unit):
