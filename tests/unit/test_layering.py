@@ -18,7 +18,7 @@ import dtfctl
 
 ROOT = Path(dtfctl.__file__).parent
 
-LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"dashboard", "tune"}, {"cli"}]
+LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"dashboard", "tune", "simulate"}, {"cli"}]
 RUNTIME = [
     {"protocol", "net"},
     {"runtime.framework", "runtime.memory", "runtime.compression"},
@@ -40,7 +40,7 @@ RUNTIME = [
     {"runtime.distributions", "runtime.feature_column"},
     {"runtime.estimator"},
     {"runtime.programs", "contrib"},
-    {"serve"},
+    {"serve", "simulate"},
 ]
 LAUNCHER = [
     {"launcher.errors", "launcher.model"},
