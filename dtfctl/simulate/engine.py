@@ -7,6 +7,8 @@ from collections.abc import Callable
 from itertools import count
 
 Then = Callable[[], None]
+MOST_CORES = 4096
+"""That are simulated of a host."""
 
 
 class Clock:

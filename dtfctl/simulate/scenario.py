@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,12 +17,16 @@ from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.spec.units import parse_duration, parse_size
 from dtfctl.runtime.collective.all_reduce import ORDERS
 from dtfctl.simulate.collectives import Codec
+from dtfctl.simulate.engine import MOST_CORES
 from dtfctl.simulate.report import Row
 from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places
 
 MACHINE_FORMAT = 1
 MOST_VARIABLES = 10_000
+MOST_BYTES = 10**18
+MOST_EXAMPLES = 10**12
+_WHOLE = re.compile(r"\d{1,12}", re.ASCII)
 
 
 def read_model(text: str) -> Model:
@@ -42,7 +48,7 @@ def read_model(text: str) -> Model:
         return _model_of(content, text)
     size, _, rest = text.partition(":")
     compute, _, batch = rest.partition(":")
-    content = {"name": text, "variables": size, "compute_s": compute, "batch": int(batch) if batch.isdigit() else batch}
+    content = {"name": text, "variables": size, "compute_s": compute, "batch": batch}
     if not batch:
         del content["batch"]
     return _model_of(content, text)
@@ -60,25 +66,46 @@ def _model_of(content: Any, where: str) -> Model:
             tuple(map(_size, sizes if isinstance(sizes, list) else [sizes])),
             parse_duration(compute) if isinstance(compute, str) else float(compute),
             float(content.get("parallel", 0.0)),
-            int(content.get("batch", 1)),
+            _whole(content.get("batch", 1)),
             _size(content.get("pack", 0)),
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{where!r} is no model: {error}", hint) from None
-    is_possible = 0 < len(model.variables) <= MOST_VARIABLES and min(model.variables) > 0 and model.batch > 0
-    if not (is_possible and model.compute_s >= 0 and 0 <= model.parallel <= 1 and model.pack >= 0):
-        text = "sizes and batch are above 0, `parallel` is a share from 0 to 1, and there are at most "
-        raise UsageError(f"{where!r} is no model: {text}{MOST_VARIABLES} variables", hint)
+    is_possible = 0 < len(model.variables) <= MOST_VARIABLES and min(model.variables) > 0 and model.bytes <= MOST_BYTES
+    is_possible = is_possible and 0 < model.batch <= MOST_EXAMPLES and 0 <= model.compute_s < math.inf
+    if not (is_possible and 0 <= model.parallel <= 1 and model.pack >= 0):
+        text = "sizes and batch are above 0, times finite, `parallel` is a share from 0 to 1, and there are at most "
+        raise UsageError(
+            f"{where!r} is no model: {text}{MOST_VARIABLES:,} variables, {MOST_BYTES:.0e} bytes and "
+            f"{MOST_EXAMPLES:.0e} examples",
+            hint,
+        )
     return model
 
 
 def _size(value: Any) -> int:
-    return parse_size(value) if isinstance(value, str) else int(value)
+    return parse_size(value) if isinstance(value, str) else _whole(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise ValueError(f"{value!r} is no whole number")
+    return int(value)
 
 
 def write_machine(machine: Machine, path: Path, about: str) -> None:
-    """Write what was measured to a file."""
-    path.write_text(json.dumps({"version": MACHINE_FORMAT, "about": about, **asdict(machine)}, indent=2) + "\n")
+    """Write what was measured to a file.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    text = json.dumps({"version": MACHINE_FORMAT, "about": about, **asdict(machine)}, indent=2) + "\n"
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def read_machine(path: Path) -> Machine:
@@ -93,10 +120,16 @@ def read_machine(path: Path) -> Machine:
             raise ValueError(f"not of version {MACHINE_FORMAT}")
         content.pop("about", None)
         machine = Machine(**{name: type(getattr(Machine, name))(value) for name, value in content.items()})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "write one with --measure FILE") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise UsageError(f"{path} is no file of measured costs: {error}", "write one with --measure FILE") from None
-    if min(machine.cores, machine.slowdown, machine.copy_bytes_s, machine.link_bytes_s) <= 0:
-        raise UsageError(f"{path}: cores, slowdown and rates are above 0")
+    for name, value in asdict(machine).items():
+        is_free = (name.endswith("_s") and not name.endswith("_bytes_s")) or name == "rack_bytes_s"
+        if not (0 <= value < math.inf) or (value == 0 and not is_free):
+            raise UsageError(f"{path}: `{name}` is {value}", "write costs with --measure FILE")
+    if machine.cores > MOST_CORES:
+        raise UsageError(f"{path}: `cores` is {machine.cores:,}; at most {MOST_CORES:,} are simulated")
     return machine
 
 

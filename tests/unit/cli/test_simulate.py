@@ -58,18 +58,87 @@ def test_data_has_what_was_assumed_and_what_came_of_it(dtfctl: Dtfctl, spec: Pat
         (["--model", "1MB:5ms:x"], "is no model"),
         ([], "--model is missing"),
         (["--model", "1MB:5ms", "--workers", "two"], "no numbers of workers"),
+        (["--model", "1MB:5ms:\u00b2"], "is no model"),
+        (["--model", "1MB:5ms", "--workers", "\u00b2"], "no numbers of workers"),
+        (["--model", "1MB:5ms", "--workers", "9" * 5000], "no numbers of workers"),
         (["--model", "1MB:5ms", "--workers", "9999999"], "at most"),
+        (["--model", "1MB:5ms", "--cores", "100000000"], "--cores"),
+        (["--model", "1MB:5ms", "--ps", "100000000"], "--ps"),
+        (["--measure", "."], "that is a folder"),
         (["--model", "1MB:5ms", "--strategies", "tpu"], "is no strategy"),
         (["--model", "1MB:5ms", "--algorithms", "best"], "is no order"),
         (["--model", "1MB:5ms", "--compression", "zip"], "is no codec"),
         (["--model", "1MB:5ms", "--link", "fast"], "is no rate"),
-        (["--model", "1MB:5ms", "--machine", "/nowhere"], "is no file of measured costs"),
+        (["--model", "1MB:5ms", "--machine", "/nowhere"], "cannot be read"),
         (["--model", "1MB:5ms", "--to", "/nowhere/a.html"], "there is no folder"),
     ],
 )
 def test_what_makes_no_sense_is_refused(dtfctl: Dtfctl, spec: Path, words: list[str], says: str) -> None:
     done = dtfctl("simulate", str(spec), *words)
     assert done.code == 2 and says in done.err, done.err
+
+
+def test_an_empty_list_is_the_default(dtfctl: Dtfctl, spec: Path) -> None:
+    words = [
+        "--model",
+        "1MB:5ms",
+        "--workers",
+        "2",
+        "--strategies",
+        "all-reduce",
+        "--algorithms",
+        "",
+        "--compression",
+        ",",
+    ]
+    (run,) = json.loads(dtfctl("-o", "json", "simulate", str(spec), *words).out)["runs"]
+    assert run["compression"] == "none" and run["algorithm"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "variables: .inf",
+        "variables: [1.5]",
+        "variables: 999999999TB",
+        "variables: true",
+        "compute_s: .inf",
+        "compute_s: .nan",
+        "batch: .inf",
+        "batch: 1.5",
+        f"batch: {10**400}",
+        "parallel: .nan",
+        "pack: .inf",
+    ],
+)
+def test_numbers_of_a_model_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp_path: Path, line: str) -> None:
+    model = tmp_path / "net.yaml"
+    content = {"variables": "3MB", "compute_s": "5ms"}
+    content.update([line.split(": ")])
+    model.write_text("".join(f"{key}: {value}\n" for key, value in content.items()))
+    done = dtfctl("simulate", str(spec), "--model", str(model), "--workers", "2")
+    assert done.code == 2 and "is no model" in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        '"cores": 1e400',
+        '"cores": 0',
+        '"cores": 100000000',
+        '"slowdown": NaN',
+        '"crowded": 0',
+        '"cached_bytes_s": 0',
+        '"message_s": -1',
+        '"link_bytes_s": Infinity',
+        '"nothing": 1',
+    ],
+)
+def test_costs_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp_path: Path, cost: str) -> None:
+    costs = tmp_path / "costs.json"
+    costs.write_text(f'{{"version": 1, {cost}}}')
+    done = dtfctl("simulate", str(spec), "--model", "1MB:5ms", "--machine", str(costs), "--workers", "4")
+    assert done.code == 2 and str(costs) in done.err, done.err
 
 
 def test_models_are_files_too(dtfctl: Dtfctl, spec: Path, tmp_path: Path) -> None:
