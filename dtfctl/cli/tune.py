@@ -51,12 +51,15 @@ def tune(
     The folder has the study's records, a page with plots (study.html), and event files for TensorBoard. Exit code 1: no
     trial has a score.
     """
+    from dtfctl.launcher.errors import UsageError
     from dtfctl.tune import report
     from dtfctl.tune.search import Program, Search
     from dtfctl.tune.space import load
 
     screen = session.screen
     study = load(space)
+    if study.framework != "command" and not Path(script).is_file():
+        raise UsageError(f"there is no script {script}", "check the path")
     place = Path(folder) if folder is not None else Path(Path(space).stem + ".study")
     name = "".join(c if c.isalnum() else "-" for c in Path(script).stem.lower()).strip("-")[:24]
     cluster = session.open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import fcntl
 import hashlib
 import json
@@ -45,11 +46,16 @@ class Records:
         """Open it; what is there is read.
 
         Raises:
-            Conflict: it is of another study, or another process leads it now. OSError.
+            Conflict: it is of another study, damaged, or cannot be written, or another process leads it now.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE
-        self._out: BinaryIO = open(self.path, "ab")  # noqa: SIM115
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._out: BinaryIO = open(self.path, "ab")  # noqa: SIM115
+        except OSError as error:
+            raise Conflict(
+                f"a study cannot be kept in {folder}: {error.strerror}", "choose another place with --folder"
+            ) from None
         try:
             fcntl.flock(self._out, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -62,9 +68,17 @@ class Records:
         self.order: list[tuple[str, tuple[int, int]]] = []
         """`begin` and `end` of legs, as they happened."""
         self.uid = ""
+        self._attempts: collections.Counter[tuple[int, int]] = collections.Counter()
         digest = hashlib.sha256(f"{study!r}\n{script}".encode()).hexdigest()
-        for record in self._read():
-            self._take(record, digest, folder)
+        for number, line in enumerate(self._read(), 1):
+            try:
+                self._take(json.loads(line), digest, folder)
+            except (ValueError, KeyError, TypeError, IndexError):
+                self.close()
+                raise Conflict(
+                    f"{self.path}:{number} is no record of a study",
+                    "mend that line, or begin anew with another --folder",
+                ) from None
         if not self.uid:
             self.uid = secrets.token_hex(3)
             self._write({"study": {"uid": self.uid, "digest": digest}})
@@ -108,6 +122,15 @@ class Records:
         self._note("end", ended.key)
         self.ended[ended.key] = ended
 
+    def again(self, leg: Leg) -> None:
+        """Note that the jobs of a leg are given up: it is to be run by others."""
+        self._write({"again": {"key": leg.key}})
+        self._attempts[leg.key] += 1
+
+    def attempt(self, leg: Leg) -> int:
+        """Count how often a leg's jobs were given up."""
+        return self._attempts[leg.key]
+
     def close(self) -> None:
         self._out.close()
 
@@ -119,14 +142,13 @@ class Records:
         self._out.flush()
         os.fsync(self._out.fileno())
 
-    def _read(self) -> Iterator[dict[str, Any]]:
+    def _read(self) -> Iterator[bytes]:
         """Read all whole lines; a last one that is not was being written when its process ended, and goes."""
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
             os.truncate(self.path, whole)
-        for line in content[:whole].splitlines():
-            yield json.loads(line)
+        yield from content[:whole].splitlines()
 
     def _take(self, record: dict[str, Any], digest: str, folder: Path) -> None:
         if "study" in record:
@@ -142,6 +164,8 @@ class Records:
             leg = Leg(found["trial"], found["number"], found["settings"], found["budget"], after)
             self._note("begin", leg.key)
             self.legs[leg.key] = leg
+        elif "again" in record:
+            self._attempts[record["again"]["key"][0], record["again"]["key"][1]] += 1
         elif "end" in record:
             found = record["end"]
             key = found["key"][0], found["key"][1]

@@ -114,8 +114,10 @@ class Search:
         return max(full, key=lambda one: (sign * (one.score or 0.0), -one.key[0]))
 
     def ids(self, leg: Leg) -> list[str]:
-        """Name the jobs of a leg, one an execution; the same leg has the same jobs, however often it is submitted."""
+        """Name the jobs of a leg, one an execution: the same, however often it is submitted, until given up."""
         name = f"{self._program.name or 'trial'}-{self.records.uid}-t{leg.trial}-{leg.number}"
+        if self.records.attempt(leg):
+            name += f"-again{self.records.attempt(leg)}"
         if self.study.executions == 1:
             return [name]
         return [f"{name}-{execution}" for execution in range(self.study.executions)]
@@ -140,15 +142,18 @@ class Search:
         tell()
 
     def stop(self) -> None:
-        """Begin nothing more, and cancel what runs; a study that is gone on with runs it again."""
+        """Begin nothing more."""
         self._stopped = True
 
     def cancel_running(self) -> None:
-        """Cancel what runs, for good."""
+        """Cancel what runs; a study that is gone on with runs these legs again, by other jobs."""
         left = list(self._jobs)
+        # Noted first: who does not wait for the end of this must not find that they failed.
+        for one in self.running:
+            self.records.again(one.leg)
+        self._jobs.clear()
         if left:
             self._cluster.cancel(left, grace_s=5.0)
-            self._jobs.clear()
 
     def close(self) -> None:
         self.records.close()

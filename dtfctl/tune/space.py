@@ -19,6 +19,8 @@ Setting: TypeAlias = float | int | str | bool
 Settings: TypeAlias = Mapping[str, Setting]
 SAMPLERS = ("tpe", "cmaes", "qmc", "random", "grid")
 SCHEDULERS = ("none", "asha", "hyperband", "pbt")
+MOST_ON_AXIS = 100_000
+"""Values of one setting in a grid."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -32,6 +34,11 @@ class Range:
     step: float | None = None
     whole: bool = False
     """Whole numbers only."""
+
+    def count(self) -> float:
+        """Count its values, a `step` (or 1) from each other; infinite where that is beyond all numbers."""
+        steps = (self.high - self.low) / (self.step or 1) + 1e-9
+        return math.floor(steps) + 1 if math.isfinite(steps) else math.inf
 
 
 @value
@@ -108,8 +115,7 @@ class Study:
                 axes.append([(name, one) for one in parameter.values])
             else:
                 step = parameter.step or 1
-                count = math.floor((parameter.high - parameter.low) / step + 1e-9) + 1
-                made = [parameter.low + step * number for number in range(count)]
+                made = [parameter.low + step * number for number in range(int(parameter.count()))]
                 axes.append([(name, round(one) if parameter.whole else one) for one in made])
         return (dict(one) for one in itertools.product(*axes))
 
@@ -171,7 +177,7 @@ class _Reader:
         if kind == "int":
             return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
         if kind == "float":
-            return float(text)
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         if kind == "bool":
             return text.lower() == "true"
         return text
@@ -222,6 +228,12 @@ class _Reader:
                     self.wrong(
                         found["parameters"], f"a grid of `{name}` has no end", "List its values, or add `step:`."
                     )
+                elif isinstance(parameter, Range) and parameter.count() > MOST_ON_AXIS:
+                    self.wrong(
+                        found["parameters"],
+                        f"a grid of `{name}` has more than {MOST_ON_AXIS} values",
+                        "Make `step:` longer, or choose another sampler.",
+                    )
         stop = self.stop(found["stop"]) if "stop" in found else Stop()
         memory = self.number(found.get("memory"), 1, whole=True)
         made = Study(
@@ -251,6 +263,8 @@ class _Reader:
                 self.wrong(content, f"`{name}` is no name of an option")
             elif isinstance(content, yaml.SequenceNode):
                 values = tuple(one for one in map(self.plain, content.value) if one is not None)
+                if any(isinstance(one, float) and not math.isfinite(one) for one in values):
+                    self.wrong(content, f"`{name}` has a value that is no finite number")
                 if not values or len(set(map(repr, values))) != len(values):
                     self.wrong(content, f"`{name}` has no values, or one twice")
                 made[name] = Choices(values)

@@ -69,7 +69,7 @@ class FakeCluster:
         score += int(words.get("--steps", 0)) / 1000 + described["execution"] / 100
         failed = self.fails(described["trial"])
         metrics = {} if failed else {"score": score, "loss": 1 - score}
-        state: Any = "failed" if failed else "succeeded"
+        state: Any = "cancelled" if name in self.cancelled else "failed" if failed else "succeeded"
         return JobStatus(
             name, name, state, "between-graph", "s", started=1.0, ended=2.0, exit_code=int(failed),
             progress=Progress(1, None, metrics), checkpoint_dir=f"/saves/{name}",
@@ -125,6 +125,42 @@ def test_a_study_whose_leader_dies_goes_on_as_if_it_had_not(
         key: e.score for key, e in wanted.records.ended.items()
     }
     assert len(cluster.requests) == len(whole.requests), "no leg ran twice"
+
+
+@pytest.mark.parametrize("scheduler", ["none", "asha"])
+def test_what_ctrl_c_cancelled_runs_again(tmp_path: Path, scheduler: str) -> None:
+    study = a_study(scheduler=scheduler, budget=Budget("steps", 10, 90), sampler="random", trials=6)
+    wanted = lead(FakeCluster(tasks=1), study, tmp_path / "whole")
+    cluster = FakeCluster(tasks=1)
+    search = Search(cluster, study, Program(str(tmp_path / "train.py"), (), "train"), tmp_path / "s")
+
+    def interrupt() -> None:
+        if len(cluster.requests) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search.run(interrupt)
+    search.stop()
+    search.cancel_running()
+    search.close()
+    assert cluster.cancelled == [list(cluster.requests)[-1]]
+    found = lead(cluster, study, tmp_path / "s")
+    assert not [ended.reason for ended in found.records.ended.values() if ended.score is None]
+    assert found.records.legs == wanted.records.legs
+    assert {key: e.score for key, e in found.records.ended.items()} == {
+        key: e.score for key, e in wanted.records.ended.items()
+    }
+    assert len(cluster.requests) == len(wanted.records.legs) + 1
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Conflict, match="cannot be kept in"):
+        Search(FakeCluster(), a_study(), Program("train.py"), tmp_path / "file")
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "study.jsonl").write_text('{"study": {"uid": 1}}\nnot json\n')
+    with pytest.raises(Conflict, match=r"study\.jsonl:1 is no record"):
+        Search(FakeCluster(), a_study(), Program("train.py"), tmp_path / "s")
 
 
 def test_who_goes_on_does_so_from_its_own_checkpoints(tmp_path: Path) -> None:

@@ -70,6 +70,14 @@ def test_a_grid_has_all_combinations(tmp_path: Path) -> None:
             "parameters: {a: [1]}\nmetric: {name: m, goal: max}\nbudget: {min: 9, max: 3}\nscheduler: asha",
             "ends before",
         ),
+        ("parameters: {a: {from: .nan, to: 1.0}}\nmetric: {name: m, goal: max}", "`nan` is no number"),
+        ("parameters: {a: {from: 0, to: .inf}}\nmetric: {name: m, goal: max}", "`inf` is no number"),
+        ("parameters: {a: [1, -.Inf]}\nmetric: {name: m, goal: max}", "no finite number"),
+        ("parameters: {a: {from: 0, to: 1, step: 1e-300}}\nmetric: {name: m, goal: max}\nsampler: grid", "more than"),
+        (
+            "parameters: {a: {from: 0, to: 1e200, step: 1e-200}}\nmetric: {name: m, goal: max}\nsampler: grid",
+            "more than",
+        ),
         ("parameters: {a: [1], a: [2]}\nmetric: {name: m, goal: max}", "twice"),
     ],
 )
