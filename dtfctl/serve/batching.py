@@ -220,8 +220,12 @@ class Batcher:
         ended = []
         for request in reversed(batch):
             request.losses += 1
-            if request.losses >= MOST_LOSSES:
+            # Where a batch failed and its requests were computed one by one, some may have their answers.
+            done = request.results is not None or request.error is not None
+            if not done and request.losses >= MOST_LOSSES:
                 request.error = UnavailableError(f"tasks were lost under this request: {gone.message}")
+                done = True
+            if done:
                 if request is not leader:
                     ended.append(request)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.errors import (
     UnavailableError,
 )
 from dtfctl.serve import sources
-from dtfctl.serve.batching import Arrays
+from dtfctl.serve.batching import LOST, Arrays
 from dtfctl.serve.signatures import Signature
 from dtfctl.serve.sources import NoModel, Policy, Source
 from dtfctl.serve.versions import Version
@@ -77,12 +77,16 @@ class Model:
         """Load what is there and look for changes from then on.
 
         Raises:
-            DtfctlError, OSError: nothing could be loaded.
+            DtfctlError, OSError, ValueError, KeyError: nothing could be loaded.
         """
-        chosen = self._policy.choose(sources.find(self._path))
+        found = sources.find(self._path)
+        chosen = self._policy.choose(found)
         if not chosen:
             raise NoModel(f"{self._path} has none of the versions that are asked for")
+        self._failed.clear()
         problem = self._turn_to(chosen)
+        if not self._versions and not isinstance(problem, LOST):
+            self._turn_to_older(source for source in found if source not in chosen)
         if not self._versions:
             assert problem is not None
             raise problem
@@ -104,7 +108,8 @@ class Model:
             NotFoundError: there is none, UnavailableError: not yet.
         """
         served = self._versions
-        found = served.get(max(served)) if number is None and served else served.get(number or -1)
+        wanted = max(served, default=None) if number is None else number
+        found = None if wanted is None else served.get(wanted)
         if found is not None:
             return found
         which = f"Latest({self.name})" if number is None else f"Specific({self.name}, {number})"
@@ -209,6 +214,14 @@ class Model:
         for number in [number for number in self._versions if number not in kept]:
             self._end(number)
         return problem
+
+    def _turn_to_older(self, others: Iterable[Source]) -> None:
+        """Load the newest that can be: as if this had gone on from before those came that cannot."""
+        if self._policy.latest:
+            for source in sorted(others, key=lambda source: source.version, reverse=True):
+                self._turn_to([source])
+                if self._versions:
+                    return
 
     def _begin(self, source: Source) -> Exception | None:
         self._say(source.version, State(STATE.LOADING))

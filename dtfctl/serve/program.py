@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda *_: stopped.set())
     try:
         return _serve(options, token, stopped)
-    except (DtfctlError, OSError) as error:
+    except (DtfctlError, OSError, ValueError, KeyError) as error:  # the last two of a graph that cannot be read
         print(f"{options.model} is not served: {error}", file=sys.stderr)
         return 1
 

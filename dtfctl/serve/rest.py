@@ -90,13 +90,21 @@ def _array(given: Any, port: Port) -> Array:
         raise InvalidArgumentError(f"input {port.alias}: its lists have to be of one length") from None
     wanted = "a bool" if kind.kind == "b" else "a whole number" if kind.kind in "iu" else "a number"
     allowed = {"b": "b", "i": "iu", "u": "iu"}.get(kind.kind, "iuf")
-    if made.dtype.kind not in allowed and made.size:
+    # Among numbers NumPy takes a bool for one.
+    if made.size and (made.dtype.kind not in allowed or (kind.kind != "b" and _has_bool(given))):
         raise InvalidArgumentError(f"input {port.alias}: each value has to be {wanted}")
     if kind.kind in "iu" and made.size:
         limits = np.iinfo(kind)
         if int(made.min()) < limits.min or int(made.max()) > limits.max:
             raise InvalidArgumentError(f"input {port.alias}: a value is out of the range of {port.dtype.name}")
     return made.astype(kind)
+
+
+def _has_bool(given: Any) -> bool:
+    if not isinstance(given, list):
+        return isinstance(given, bool)
+    kinds = set(map(type, given))
+    return bool in kinds or (list in kinds and any(map(_has_bool, given)))
 
 
 def _strings(given: Any, port: Port) -> Array:
@@ -205,13 +213,19 @@ def _example(given: Any) -> Example:
 
 
 def _fill(made: Example, name: str, values: Sequence[Any]) -> None:
-    feature = made.features.feature[name]
+    try:
+        feature = made.features.feature[name]
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{name!r} is no text that could be a feature's name") from None
     if all(isinstance(one, int) and not isinstance(one, bool) for one in values):
         if any(abs(one) >= 2**63 for one in values):
             raise InvalidArgumentError(f"feature {name}: a number is too large")
         feature.int64_list.value.extend(values)
     elif all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
-        feature.float_list.value.extend(values)
+        try:
+            feature.float_list.value.extend(values)
+        except OverflowError:
+            raise InvalidArgumentError(f"feature {name}: a number is too large") from None
     else:
         feature.bytes_list.value.extend(_bytes(one, f"feature {name}") for one in values)
 

@@ -14,6 +14,8 @@ from dtfctl.values import value
 Kind = Literal["saved_model", "frozen", "checkpoint"]
 SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
 _STEP = re.compile(r"-(\d+)$")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+"""A version's number, as it is written in one way only, and fits into 64 bits."""
 
 
 class NoModel(DtfctlError):
@@ -84,7 +86,7 @@ def find(model: str) -> list[Source]:
         return [single]
     versions = []
     for folder in path.iterdir():
-        if folder.name.isascii() and folder.name.isdecimal() and folder.is_dir():
+        if _NUMBER.fullmatch(folder.name) and folder.is_dir():
             inside = _version(folder, int(folder.name))
             if inside is not None:
                 versions.append(inside)

@@ -113,6 +113,27 @@ def test_a_lost_copy_leaves_its_requests_to_another() -> None:
     assert [c.answer() for c in clients] == [[[0.0]], [[1.0]], [[2.0]]]
 
 
+def test_a_copy_lost_after_some_of_a_batch_were_answered_leaves_no_other_in_use() -> None:
+    def fails(x: np.ndarray[Any, Any]) -> None:
+        if len(x) > 1:
+            raise InvalidArgumentError("one of these is wrong")
+        if (x == 2).any():
+            raise AbortedError("the task has gone")
+
+    lost: list[Any] = []
+    batcher, copy = Batcher(8, lost.append), Summing(fails)
+    batcher.add(copy)
+    clients = held_up(copy, batcher, [[[1.0]], [[2.0]], [[3.0]]])
+    copy.go.set()
+    wait_until(lambda: lost == [copy], "the loss is told")
+    other = Summing()
+    other.go.set()
+    batcher.add(other)
+    assert [c.answer() for c in clients] == [[[0.0]], [[1.0]], [[2.0]], [[3.0]]]
+    assert Client(batcher, [[4.0]], patience=5.0).answer() == [[4.0]], "the other copy is free again"
+    assert sum(other.batches) == 3
+
+
 def test_a_request_under_which_every_copy_dies_is_told_so() -> None:
     def gone(_x: np.ndarray[Any, Any]) -> None:
         raise AbortedError("the task has gone")

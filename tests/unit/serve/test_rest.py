@@ -57,6 +57,8 @@ def test_inputs_are_read_in_rows_and_in_columns(request_: Any, of: Signature, wa
         ({"instances": [[1], [2, 3]]}, ONE, "one length"),
         ({"instances": ["1"]}, ONE, "has to be a number"),
         ({"instances": [True]}, ONE, "has to be a number"),
+        ({"instances": [[1, 2.5], [3, True]]}, ONE, "has to be a number"),
+        ({"inputs": {"a": [1, False], "b": "x"}}, TWO, "whole number"),
         ({"instances": [1]}, TWO, "several inputs"),
         ({"instances": [{"a": 1, "b": "x"}, {"a": 1}]}, TWO, "instance 1"),
         ({"inputs": {"a": 1.5, "b": "x"}}, TWO, "whole number"),
@@ -88,6 +90,12 @@ def test_outputs_are_written_as_they_were_asked_for() -> None:
 def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgumentError):
         rest.parse(body)
+
+
+@pytest.mark.parametrize("example", [{"\ud800": 1}, {"a": [0.5, 10**400]}, {"a": 2**63}])
+def test_examples_that_cannot_be_written_are_refused(example: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"feature"):
+        rest.examples({"examples": [example]})
 
 
 def test_examples_have_the_types_of_their_features() -> None:

@@ -19,13 +19,14 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.protocol import serving_pb2 as messages
+from dtfctl.runtime.framework.errors import UnavailableError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from dtfctl.serve.calls import MODEL, PREDICTION, GrpcServer
 from dtfctl.serve.figures import Figures
 from dtfctl.serve.loading import Names
 from dtfctl.serve.model import SETTLED_NS, Model
 from dtfctl.serve.routes import Routes
-from dtfctl.serve.sources import NoModel, Policy, find
+from dtfctl.serve.sources import NoModel, Policy, Source, find
 from dtfctl.serve.versions import Version
 from dtfctl.serve.web import WebServer
 
@@ -307,11 +308,38 @@ def test_recorded_requests_warm_a_version_up(tmp_path: Path, caplog: pytest.LogC
     assert len(said) == 1 and "knows no z" in said[0]
 
 
+def test_an_older_version_is_served_where_the_newest_cannot_be_loaded_at_the_start(tmp_path: Path) -> None:
+    write(tmp_path / "0", 2.0)
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "saved_model.pb").write_bytes(b"no graph")
+    with serving(tmp_path) as served:
+        assert sorted(served.model.versions) == [0]
+        assert served.predict([1, 2]) == served.predict([1, 2], at="/versions/0") == (200, [[2, 4]])
+
+
+def test_a_start_is_tried_again_at_once_where_tasks_were_away(tmp_path: Path) -> None:
+    write(tmp_path / "1", 2.0)
+    write(tmp_path / "2", 3.0)
+    asked: list[int] = []
+
+    def load(source: Source) -> Version:
+        asked.append(source.version)
+        raise UnavailableError("the task is away")
+
+    model = Model("m", str(tmp_path), Policy.parse("latest"), load)
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="is away"):
+            model.start()
+    assert asked == [2, 2], "an older version is no answer to that"
+
+
 def test_which_versions_are_chosen(tmp_path: Path) -> None:
     for number in (1, 2, 10):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "saved_model.pb").write_bytes(b"")
     (tmp_path / "notes").mkdir()
+    (tmp_path / "01").mkdir()  # would be another version 1
+    (tmp_path / "01" / "saved_model.pb").write_bytes(b"")
 
     def chosen(text: str) -> list[int]:
         return [source.version for source in Policy.parse(text).choose(find(str(tmp_path)))]
