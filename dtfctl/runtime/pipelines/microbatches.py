@@ -77,8 +77,8 @@ def split(args: Sequence[Any], count: int) -> Batch:
         return Batch(parts, [1.0 / count] * count)
     with context.get_default_graph().colocate_with(batched[0].op, ignore_existing=True):
         sizes = [apply_op("Sub", x=b, y=a) for a, b in pairwise(bounds)]
-        whole = apply_op("Cast", x=bounds[-1], DstT=dtypes.float32)
-        weights = [apply_op("RealDiv", x=apply_op("Cast", x=n, DstT=dtypes.float32), y=whole) for n in sizes]
+        whole = apply_op("Cast", x=bounds[-1], DstT=dtypes.float64)
+        weights = [apply_op("RealDiv", x=apply_op("Cast", x=n, DstT=dtypes.float64), y=whole) for n in sizes]
     return Batch(parts, weights)
 
 

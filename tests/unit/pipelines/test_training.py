@@ -107,6 +107,25 @@ def test_a_batch_that_cannot_be_cut_evenly_counts_by_its_examples() -> None:
     same(fed(piped), fed(one))
 
 
+def test_uneven_parts_of_float64_count_in_float64() -> None:
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float64, [None])
+        pipeline = Pipeline(cpus(2), 3)
+        weight = tf.get_variable("weight", [], tf.float64, tf.constant_initializer(2.0))
+
+        def net(x: Any) -> Any:
+            with pipeline.stage(0):
+                scaled = x * weight
+            with pipeline.stage(1):
+                return tf.reduce_mean(scaled)
+
+        loss, ((gradient, _),) = pipeline.compute_gradients(net, (x,))
+        with tf.Session(config=CPUS) as session:
+            session.run(tf.global_variables_initializer())
+            batch = np.arange(1.0, 8.0)
+            np.testing.assert_allclose(session.run([loss, gradient], {x: batch}), [8.0, 4.0], rtol=1e-14)
+
+
 def test_a_batch_of_fewer_examples_than_parts_is_refused() -> None:
     with tf.Graph().as_default():
         pipeline = Pipeline(cpus(2), 4)
