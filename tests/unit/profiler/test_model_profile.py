@@ -139,7 +139,12 @@ def test_what_is_not_there_is_refused(traced: tuple[tf.Graph, Any]) -> None:
         tf.profiler.profile(graph, cmd="code")
     with pytest.raises(tf.errors.InvalidArgumentError, match="unknown cmd: tree"):
         tf.profiler.profile(graph, cmd="tree")
-    for wrong, said in (({"order_by": "luck"}, "order_by"), ({"maximum": 3}, "maximum"), ({"select": ["x"]}, "select")):
+    for wrong, said in (
+        ({"order_by": "luck"}, "order_by"),
+        ({"maximum": 3}, "maximum"),
+        ({"select": ["x"]}, "select"),
+        ({"hide_name_regexes": ["("]}, "hide_name_regexes"),
+    ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=said):
             tf.profiler.profile(graph, options={**Builder.time_and_memory(), **wrong})
     with pytest.raises(tf.errors.UnimplementedError, match="pprof"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,6 +69,12 @@ def complete(options: Mapping[str, Any]) -> Options:
     wrong = [name for name in found["select"] if name not in SELECTS]
     if wrong:
         raise InvalidArgumentError(f"select={wrong}: it is some of {', '.join(SELECTS)}")
+    for name, regexes in found.items():
+        for regex in regexes if name.endswith("_regexes") else ():
+            try:
+                re.compile(regex)
+            except re.error as error:
+                raise InvalidArgumentError(f"{name} has {regex!r}, which is no regular expression: {error}") from None
     return found
 
 
