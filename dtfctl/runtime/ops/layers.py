@@ -281,7 +281,7 @@ def dropout(
 
 def batch_normalization(
     inputs: Any,
-    axis: int = -1,
+    axis: int | Sequence[int] = -1,
     momentum: float = 0.99,
     epsilon: float = 1e-3,
     center: bool = True,
@@ -301,24 +301,37 @@ def batch_normalization(
     """Normalize each channel over the batch (Ioffe & Szegedy, 2015).
 
     While training it uses the batch's moments and adds ops to UPDATE_OPS that move the averages used otherwise; run
-    those together with the train op.
+    those together with the train op. Inputs of half precision are normalized in float32.
+
+    Args:
+        axis: that of the channels, or a list with it alone.
+        fused: False to add up the moments by elementary ops: the variance that is kept is then that of the batch, and
+            not the unbiased one of what it is taken from. One op does all where the inputs have 4 dimensions and are
+            not of float64, unless this is False.
     """
     x = convert_to_tensor(inputs)
     rank = x.shape.rank
     if rank is None:
         raise ValueError("batch_normalization needs inputs of known rank")
+    if not isinstance(axis, int):
+        if len(axis) != 1:
+            raise ValueError(f"batch_normalization takes one axis of channels, not {list(axis)}")
+        axis = axis[0]
     axis %= rank
     size = _last_dimension(x, axis)
+    given = x.dtype.base_dtype
+    dtype = dtypes.float64 if given is dtypes.float64 else dtypes.float32
+    is_fused = fused is not False and rank == 4 and axis in (1, 3) and dtype is dtypes.float32
     with layer_scope(name, "batch_normalization", reuse) as opened:
         gamma = (
-            get_variable("gamma", [size], dtypes.float32, gamma_initializer, gamma_regularizer, trainable)
+            get_variable("gamma", [size], dtype, gamma_initializer, gamma_regularizer, trainable)
             if scale
-            else constant(1.0, dtypes.float32, [size])
+            else constant(1.0, dtype, [size])
         )
         beta = (
-            get_variable("beta", [size], dtypes.float32, beta_initializer, beta_regularizer, trainable)
+            get_variable("beta", [size], dtype, beta_initializer, beta_regularizer, trainable)
             if center
-            else constant(0.0, dtypes.float32, [size])
+            else constant(0.0, dtype, [size])
         )
         # What is not trained is not cut into parts.
         opened.set_partitioner(None)
@@ -328,17 +341,21 @@ def batch_normalization(
             "synchronization": VariableSynchronization.ON_READ,
             "aggregation": VariableAggregation.MEAN,
         }
-        mean = get_variable("moving_mean", [size], dtypes.float32, moving_mean_initializer, **own)
-        variance = get_variable("moving_variance", [size], dtypes.float32, moving_variance_initializer, **own)
+        mean = get_variable("moving_mean", [size], dtype, moving_mean_initializer, **own)
+        variance = get_variable("moving_variance", [size], dtype, moving_variance_initializer, **own)
         g, b = convert_to_tensor(gamma), convert_to_tensor(beta)
 
         def train() -> list[Tensor]:
-            return _batch_moments(x, axis, epsilon, g, b)
+            if is_fused:
+                return _fused_moments(x, axis, epsilon, g, b)
+            wide = _cast(x, dtype)
+            m, v = _batch_moments(wide, axis)
+            return [_cast(_normalized(wide, axis, m, v, g, b, epsilon), given), m, v]
 
         def infer() -> list[Tensor]:
             m, v = mean.value(), variance.value()
             return [
-                _normalized(x, axis, m, v, g, b, epsilon),
+                _cast(_normalized(_cast(x, dtype), axis, m, v, g, b, epsilon), given),
                 apply_op("Identity", input=m),
                 apply_op("Identity", input=v),
             ]
@@ -352,28 +369,32 @@ def batch_normalization(
         return out
 
 
-def _batch_moments(x: Tensor, axis: int, epsilon: float, gamma: Tensor, beta: Tensor) -> list[Tensor]:
-    rank = x.shape.rank or 0
-    if rank == 4 and axis in (1, 3):
-        out = make_op(
-            "FusedBatchNormV3",
-            x=x,
-            scale=gamma,
-            offset=beta,
-            mean=constant([], dtypes.float32),
-            variance=constant([], dtypes.float32),
-            epsilon=epsilon,
-            data_format="NHWC" if axis == 3 else "NCHW",
-            is_training=True,
-        ).outputs
-        return list(out[:3])
-    axes = [i for i in range(rank) if i != axis]
+def _fused_moments(x: Tensor, axis: int, epsilon: float, gamma: Tensor, beta: Tensor) -> list[Tensor]:
+    out = make_op(
+        "FusedBatchNormV3",
+        x=x,
+        scale=gamma,
+        offset=beta,
+        mean=constant([], dtypes.float32),
+        variance=constant([], dtypes.float32),
+        epsilon=epsilon,
+        data_format="NHWC" if axis == 3 else "NCHW",
+        is_training=True,
+    ).outputs
+    return list(out[:3])
+
+
+def _batch_moments(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    axes = [i for i in range(x.shape.rank or 0) if i != axis]
     with context.get_default_graph().name_scope("moments"):
         mean = apply_op("Mean", input=x, reduction_indices=axes, keep_dims=True, name="mean")
         squared = apply_op("SquaredDifference", x=x, y=apply_op("StopGradient", input=mean))
         variance = apply_op("Mean", input=squared, reduction_indices=axes, name="variance")
-        flat = apply_op("Squeeze", input=mean, squeeze_dims=axes)
-    return [_normalized(x, axis, flat, variance, gamma, beta, epsilon), flat, variance]
+        return apply_op("Squeeze", input=mean, squeeze_dims=axes), variance
+
+
+def _cast(x: Tensor, dtype: Any) -> Tensor:
+    return x if x.dtype.base_dtype is dtype else apply_op("Cast", x=x, DstT=dtype)
 
 
 def _normalized(
@@ -396,7 +417,8 @@ def _normalized(
 def _moving_update(moving: Any, batch: Tensor, momentum: float, training: Any) -> Any:
     if training is False or training == 0:
         return None
-    rate = smart_cond(training, lambda: constant(1.0 - momentum), lambda: constant(0.0))
+    dtype = moving.dtype.base_dtype
+    rate = smart_cond(training, lambda: constant(1.0 - momentum, dtype), lambda: constant(0.0, dtype))
     graph = context.get_default_graph()
     with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(moving.op):
         delta = apply_op("Mul", x=apply_op("Sub", x=moving.value(), y=batch, name="sub"), y=rate, name="mul")
