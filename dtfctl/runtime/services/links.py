@@ -170,9 +170,14 @@ class LinkMaker:
                     joined = self._connect_unix(offer)
                 else:
                     joined = self._connect_tcp(offer, address, task, life, kind == "ucx")
-                return self._started(joined, task, life, kind == "ucx")
+                made = self._started(joined, task, life, kind == "ucx")
             except (OSError, OpError) as e:
                 failures.append(f"{kind}: {e}")
+            else:
+                for failure in failures:
+                    if failure.startswith("ucx"):
+                        log.warning("tensors for %s go through %s: %s", task, kind, failure)
+                return made
         if self._choice in ("auto", "grpc"):
             if failures:
                 log.info("tensors for %s go through gRPC: %s", task, "; ".join(failures))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +19,7 @@ from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.framework.errors import UnauthenticatedError
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp
 from dtfctl.runtime.rendezvous.transports.joined_link import link_over
+from dtfctl.runtime.rendezvous.transports.ucx_stream import UcxStream
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
 from tests.support.ports import free_ports
 from tests.support.ucx import OVER_UCX, use_ucx
@@ -101,6 +104,51 @@ def test_it_is_chosen_where_both_ends_find_rdma(kind: str, tmp_path: Path, monke
         backend = run_steps(servers, 1)
         assert set(servers[1].transports().values()) == {"ucx"}
         backend.close()
+
+
+@pytest.mark.parametrize("kind", OVER_UCX[:1])
+def test_a_host_where_ucx_makes_no_worker_is_reached_without_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    use_ucx(kind)
+    monkeypatch.setattr("dtfctl.runtime.services.links.this_place", lambda: "elsewhere")
+    monkeypatch.setattr(ucx, "finds_rdma", lambda: True)
+    binding = ucx.binding()
+
+    def fail(context: object) -> None:
+        raise binding.UCXError("no memory may be locked")
+
+    monkeypatch.setattr(binding, "UCXWorker", fail)
+    with two_tasks(tmp_path, "auto") as servers:
+        backend = run_steps(servers, 1)
+        assert set(servers[1].transports().values()) == {"tcp"}
+        backend.close()
+    assert "no memory may be locked" in caplog.text
+
+
+@pytest.mark.parametrize("kind", OVER_UCX[:1])
+def test_what_ucx_says_of_a_way_is_an_error_of_the_connection(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_ucx(kind)
+    binding = ucx.binding()
+
+    class Broken:
+        def stream_recv(self, place: object) -> object:
+            return SimpleNamespace(completed=False)
+
+        def stream_send(self, message: object) -> object:
+            raise binding.UCXError("Connection reset by remote peer")
+
+        def close(self) -> None: ...
+
+    ends = SimpleNamespace(create_from_worker_address=lambda *args: Broken())
+    monkeypatch.setattr(binding, "UCXEndpoint", ends)
+    here, there = map(UcxStream, socket.socketpair())
+    here.meet(there.address)
+    for _ in range(2):
+        with pytest.raises(OSError, match="reset by remote peer"):
+            here.send(b"bytes")
+    here.close()
+    there.close()
 
 
 @pytest.mark.parametrize("kind", OVER_UCX[:1])

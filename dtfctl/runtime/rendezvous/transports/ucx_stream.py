@@ -37,7 +37,8 @@ class UcxStream:
         sock: connected to the other end; taken over.
 
     Raises:
-        UnavailableError: UCX cannot be used here.
+        NoUcx: UCX cannot be used here.
+        UnavailableError: it makes no worker, as where little memory may be locked.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -48,8 +49,11 @@ class UcxStream:
         self._socket = sock
         self._lock = threading.RLock()
         self._ucx = ucx.binding()
-        self._worker: Any = self._ucx.UCXWorker(ucx.context())
-        self._worker.init_blocking_progress_mode()
+        try:
+            self._worker: Any = self._ucx.UCXWorker(ucx.context())
+            self._worker.init_blocking_progress_mode()
+        except self._ucx.UCXError as e:
+            raise UnavailableError(f"UCX makes no worker: {e or type(e).__name__}") from None
         self._end: Any = None
         # Requests that UCX has not finished, each with its memory.
         self._sends: deque[tuple[Any, bytearray]] = deque()
@@ -109,15 +113,19 @@ class UcxStream:
         """
         with self._lock:
             self._check()
-            self._reap()
             view, sent = memoryview(data), 0
-            while sent < len(view) and self._unsent < MOST_UNSENT:
-                part = view[sent : sent + LONGEST]
-                message = bytearray(_SIZE.pack(len(part)))
-                message += part
-                self._sends.append((self._end.stream_send(self._array(message)), message))
-                self._unsent += len(message)
-                sent += len(part)
+            try:
+                self._reap()
+                while sent < len(view) and self._unsent < MOST_UNSENT:
+                    part = view[sent : sent + LONGEST]
+                    message = bytearray(_SIZE.pack(len(part)))
+                    message += part
+                    self._sends.append((self._end.stream_send(self._array(message)), message))
+                    self._unsent += len(message)
+                    sent += len(part)
+            except self._ucx.UCXError as e:
+                self._failed(e)
+                self._check()
             self._is_full = sent < len(view)
             if self._advance():
                 os.eventfd_write(self._wake, 1)
@@ -185,6 +193,9 @@ class UcxStream:
         if self._error is not None:
             raise OSError(self._error.message)
 
+    def _failed(self, error: Exception) -> None:
+        self._error = UnavailableError(f"UCX says: {error or type(error).__name__}")
+
     def _is_gone(self) -> bool:
         try:
             return not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -213,7 +224,7 @@ class UcxStream:
             else:
                 os.eventfd_write(self._wake, 1)
         except self._ucx.UCXError as e:
-            self._error = UnavailableError(f"UCX says: {e or type(e).__name__}")
+            self._failed(e)
         if self.has_space() or self._error is not None:
             os.eventfd_write(self._wake, 1)
         return False
