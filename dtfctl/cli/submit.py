@@ -260,7 +260,7 @@ def submit(
     if detach:
         raise UsageError("--up and --detach exclude each other", "bring the cluster up by itself: dtfctl up FILE")
     with _cluster_of_mine(session, up) as cluster:
-        return send(session, cluster, request, detach, wait)
+        return send(session, cluster, request, detach, wait, outlives=False)
 
 
 @contextmanager
@@ -286,7 +286,14 @@ def _cluster_of_mine(session: Session, file: str) -> Iterator[Cluster]:
         session.api.Cluster.down_by_name(spec.cluster)
 
 
-def send(session: Session, cluster: Cluster, request: JobRequest, detach: bool, wait: bool) -> int:
+def send(
+    session: Session, cluster: Cluster, request: JobRequest, detach: bool, wait: bool, outlives: bool = True
+) -> int:
+    """Submit a job and show it to its end; its exit code.
+
+    Args:
+        outlives: whether the job goes on where this command is ended.
+    """
     screen = session.screen
     job_id = cluster.submit(request, screen.note)
     if detach:
@@ -296,7 +303,7 @@ def send(session: Session, cluster: Cluster, request: JobRequest, detach: bool, 
             screen.print(job_id)
         screen.next(f"dtfctl logs {job_id} -f")
         return 0
-    return _follow(session, cluster, job_id, show=not wait)
+    return _follow(session, cluster, job_id, show=not wait, outlives=outlives)
 
 
 @dataclass(slots=True)
@@ -355,7 +362,7 @@ def _environment(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
+def _follow(session: Session, cluster: Cluster, job_id: str, show: bool, outlives: bool) -> int:
     """Stream a job (`show`: what it writes too) until it ends; its exit code, 130 after Ctrl-C."""
     from dtfctl.cli._output import SourceWriter
     from dtfctl.cli._progress import JobBar
@@ -374,7 +381,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
     state: str = status.state
     step, restarts = 0, status.restarts
     reason, has_begun, is_told = status.reason, False, False
-    with _cancel_on_interrupt(session, cluster, job_id) as interrupted:
+    with _cancel_on_interrupt(session, cluster, job_id, outlives) as interrupted:
         for item in cluster.follow_job(job_id):
             match item:
                 case JobOutput(line):
@@ -456,7 +463,7 @@ def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
 
 
 @contextmanager
-def _cancel_on_interrupt(session: Session, cluster: Cluster, job_id: str) -> Iterator[list[int]]:
+def _cancel_on_interrupt(session: Session, cluster: Cluster, job_id: str, outlives: bool) -> Iterator[list[int]]:
     """Let the first Ctrl-C cancel the job in a thread of its own while it lasts, and the second raise.
 
     A handler that raised at once would break the stream in the middle and lose what the job writes while it stops.
@@ -482,10 +489,12 @@ def _cancel_on_interrupt(session: Session, cluster: Cluster, job_id: str) -> Ite
 
     def leave(number: int, frame: FrameType | None) -> None:
         with contextlib.suppress(OSError):  # the terminal is gone
-            sys.stderr.write(
-                f"\n{signal.Signals(number).name}: leaving; {job_id} goes on. "
-                f"`dtfctl logs {job_id} -f` shows it, `dtfctl cancel {job_id}` stops it\n"
+            goes_on = (
+                f"{job_id} goes on. `dtfctl logs {job_id} -f` shows it, `dtfctl cancel {job_id}` stops it"
+                if outlives
+                else f"{job_id} ends with its cluster"
             )
+            sys.stderr.write(f"\n{signal.Signals(number).name}: leaving; {goes_on}\n")
             sys.stderr.flush()
         raise _LeftError(number)
 

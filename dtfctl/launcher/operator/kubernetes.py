@@ -85,6 +85,7 @@ def as_text(spec: ClusterSpec, wanted: Wanted) -> str:
 #   echo "{pods},[{pods}]:{SSH_PORT} {public}" > known_hosts
 #   kubectl create secret generic {secret}{where} \\
 #     --from-file=id --from-file=authorized_keys --from-file=host_key --from-file=known_hosts
+# The spec is in a ConfigMap as it is, with what it took from the environment of who made this (${{NAME}}).
 # Then: kubectl apply{where} -f FILE; kubectl exec{where} -it {_name(spec, "controller")}-0 -- dtfctl status
 """
     texts = [yaml.dump(manifest, Dumper=_Readable, sort_keys=False) for manifest in manifests(spec, wanted)]

@@ -70,9 +70,11 @@ def read(words: Sequence[str]) -> Meant:
         given[name] = value
     if not rest:
         raise UsageError("there is no script in this command line of torchrun", "dtfctl torchrun [OPTIONS] SCRIPT")
-    low, _, high = given.get("nnodes", "1").partition(":")
+    low, colon, high = given.get("nnodes", "1").partition(":")
     each = _count(given.get("nproc-per-node", "1"), "--nproc-per-node")
-    most, least = _count(high or low, "--nnodes") * each, _count(low, "--nnodes") * each
+    most, least = _count(high if colon else low, "--nnodes") * each, _count(low, "--nnodes") * each
+    if least > most:
+        raise UsageError(f"`--nnodes {low}:{high}` ends before it begins", "write the smaller number first")
     return Meant(
         script=rest[0],
         args=tuple(rest[1:]),

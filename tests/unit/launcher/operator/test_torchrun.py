@@ -42,6 +42,8 @@ def test_what_the_cluster_knows_itself_is_named() -> None:
         ("-m pkg.train", "cannot be taken over"),
         ("--nproc-per-node=gpu t.py", "is no number"),
         ("--nnodes", "needs a value"),
+        ("--nnodes=4:2 t.py", "ends before"),
+        ("--nnodes=1: t.py", "is no number"),
         ("--wrong 1 t.py", "no `--wrong`"),
     ],
 )
