@@ -224,6 +224,13 @@ def test_eigenvalues_and_factors_of_promised_forms(session: Any) -> None:
         L.LinearOperatorFullMatrix(P).eigvals()
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_logarithms_have_the_operators_type_and_condition_numbers_are_real(name: str) -> None:
+    operator = CASES[name][0](tf.constant)
+    assert operator.log_abs_determinant().dtype == operator.dtype
+    assert not operator.cond().dtype.is_complex
+
+
 def test_hints_that_contradict_one_another_are_refused() -> None:
     with pytest.raises(ValueError, match="always non-singular"):
         L.LinearOperatorFullMatrix(P, is_positive_definite=True, is_non_singular=False)

@@ -167,11 +167,11 @@ class LinearOperator(Described):
             return self._determinant()
 
     def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
-        """Return the logarithms of the determinants' magnitudes, of a real type."""
+        """Return the logarithms of the determinants' magnitudes, of the operator's type as all else."""
         if self.is_square is False:
             raise NotImplementedError(NOT_SQUARE.format("Determinant"))
         with self._scope(name):
-            return self._log_abs_determinant()
+            return math_ops.cast(self._log_abs_determinant(), self._dtype)
 
     def eigvals(self, name: str = "eigvals") -> Tensor:
         """Return the eigenvalues, which are real, in ascending order where the form does not say another.

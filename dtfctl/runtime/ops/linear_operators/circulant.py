@@ -160,8 +160,7 @@ class _Circulant(LinearOperator):
 
     def _cond(self) -> Tensor:
         sizes = math_ops.abs(self._flat())
-        found = math_ops.reduce_max(sizes, axis=-1) / math_ops.reduce_min(sizes, axis=-1)
-        return math_ops.cast(found, self._dtype)
+        return math_ops.reduce_max(sizes, axis=-1) / math_ops.reduce_min(sizes, axis=-1)
 
     def assert_hermitian_spectrum(self, name: str = "assert_hermitian_spectrum") -> Operation:
         """Return an op that fails where the matrices are not real."""

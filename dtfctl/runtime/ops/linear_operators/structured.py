@@ -463,6 +463,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             inner = 2 * math_ops.reduce_sum(math_ops.log(math_ops.abs(diagonal)), axis=-1)
         else:
             inner = math_ops.real(linalg_ops.log_matrix_determinant(self._capacitance())[1])
+        inner = math_ops.cast(inner, self._dtype)
         return inner + self._middle.log_abs_determinant() + self._base.log_abs_determinant()
 
     def _diag_part(self) -> Tensor:
