@@ -13,6 +13,8 @@ from dtfctl.launcher.operator.host_access import Command, Target
 MOST_FILES = 1000
 MOST_BYTES = 64 << 20
 """What a look at a host fetches; the rest comes with the next one."""
+MOST_SAID = MOST_BYTES + MOST_FILES * 8192
+"""What such a look may say: the bytes, and for each file a line with its path."""
 # Runs on a host. It is given a folder, how much of each file is known, and how much it may say: for each file that has
 # grown a line of JSON [name, from where on, how many bytes], and then these bytes.
 _TAILS = """
@@ -57,6 +59,10 @@ def job_of(status: ClusterStatus, job: str) -> JobStatus:
     return found
 
 
+def _is_event_file(name: str) -> bool:
+    return "tfevents" in name or name.endswith(".xplane.pb")
+
+
 class EventFiles:
     """A copy of the event files of a job.
 
@@ -93,15 +99,20 @@ class EventFiles:
         known = {
             str(file.relative_to(self._folder)): file.stat().st_size
             for file in self._folder.rglob("*")
-            if file.is_file() and not file.is_symlink()
+            if _is_event_file(file.name) and file.is_file() and not file.is_symlink()
         }
         words = ["python3", "-c", _TAILS, self._theirs, json.dumps(known), str(MOST_BYTES), str(MOST_FILES)]
         command = self._run(Target(f"host:{host}", host, ""), words)
+        said = bytearray()
         try:
-            said = b"".join(data for stream, data in command if stream == "out")
+            for stream, data in command:
+                if stream == "out":
+                    said += data
+                if len(said) > MOST_SAID:
+                    raise Conflict(f"{host} says more than it was asked for", "dtfctl doctor looks at versions")
         finally:
             command.close()
-        return self._take(said, known)
+        return self._take(bytes(said), known)
 
     def _take(self, said: bytes, known: Mapping[str, int]) -> int:
         count = 0
@@ -110,6 +121,8 @@ class EventFiles:
             try:
                 name, begin, size = json.loads(head)
                 parts = PurePosixPath(name).parts
+                if not isinstance(size, int) or size < 0 or "\0" in name:
+                    raise ValueError(name)
             except (ValueError, TypeError):
                 raise Conflict("a host's answer makes no sense", "dtfctl doctor looks at versions") from None
             data, said = said[:size], said[size:]

@@ -65,6 +65,35 @@ def test_what_a_host_says_leads_nowhere_else(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists() and not list((tmp_path / "here").iterdir())
 
 
+@pytest.mark.parametrize("said", [b'["x", 0, -1]\nab', b'["x", 0, "2"]\nab', b'["\\u0000", 0, 1]\nab', b"x" * 4096])
+def test_what_a_host_says_that_makes_no_sense_is_told(
+    tmp_path: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Liar(Here):
+        def __iter__(self) -> Iterator[tuple[str, bytes]]:
+            while True:
+                yield "out", said
+                if len(said) < 4096:
+                    return
+
+    monkeypatch.setattr(event_files, "MOST_SAID", 65536)
+    with pytest.raises(Conflict, match="no sense|more than"):
+        EventFiles(job(tmp_path, "a"), tmp_path / "here", lambda _, words: cast(Any, Liar(words))).fetch()
+
+
+def test_other_files_beside_the_copies_are_no_business_of_hosts(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "diary").write_text("mine")
+    given: list[str] = []
+
+    def run(target: Any, words: Sequence[str]) -> Any:
+        given.extend(words)
+        return Here(words)
+
+    assert EventFiles(job(tmp_path / "there", "a"), tmp_path / "here", run).fetch() == 0
+    assert not any("diary" in word for word in given)
+
+
 def test_a_host_that_is_gone_is_passed_over_while_there_is_another(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "x.tfevents").write_bytes(b"x")
