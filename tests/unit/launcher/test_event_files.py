@@ -77,7 +77,7 @@ def test_what_a_host_says_that_makes_no_sense_is_told(
                     return
 
     monkeypatch.setattr(event_files, "MOST_SAID", 65536)
-    with pytest.raises(Conflict, match="no sense|more than"):
+    with pytest.raises(Conflict, match=r"no sense|more than"):
         EventFiles(job(tmp_path, "a"), tmp_path / "here", lambda _, words: cast(Any, Liar(words))).fetch()
 
 
