@@ -2,7 +2,7 @@
 
 The programs `dtfctl/task.py`, `dtfctl/seed.py`, `dtfctl/plaintext_port.py`, `dtfctl/profile_tasks.py`,
 `dtfctl/show_graph.py`, `dtfctl/checkpoint_files.py`, `dtfctl/run.py` and those in `dtfctl/jobs` are the places where
-launcher and runtime meet.
+launcher and runtime meet, and `dtfctl/simulate`, which starts neither.
 """
 
 from __future__ import annotations
