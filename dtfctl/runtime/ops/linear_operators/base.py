@@ -167,11 +167,20 @@ class LinearOperator(Described):
             return self._determinant()
 
     def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
-        """Return the logarithms of the determinants' magnitudes, of the operator's type as all else."""
+        """Return the logarithms of the determinants' magnitudes.
+
+        They are of the operator's type, but real of triangles, scaled identities, and adjoints and inverses of these.
+        """
         if self.is_square is False:
             raise NotImplementedError(NOT_SQUARE.format("Determinant"))
         with self._scope(name):
-            return math_ops.cast(self._log_abs_determinant(), self._dtype)
+            found = self._log_abs_determinant()
+            return found if self._has_real_logarithm else math_ops.cast(found, self._dtype)
+
+    @property
+    def _has_real_logarithm(self) -> bool:
+        # TensorFlow's forms differ in this, and programs add its result to what they have.
+        return False
 
     def eigvals(self, name: str = "eigvals") -> Tensor:
         """Return the eigenvalues, which are real, in ascending order where the form does not say another.

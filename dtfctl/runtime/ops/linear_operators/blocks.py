@@ -129,7 +129,7 @@ class _Blocks(LinearOperator):
         return found
 
     def _log_abs_determinant(self) -> Tensor:
-        return sum_of([item.log_abs_determinant() for item in self._on_diagonal()])
+        return sum_of([math_ops.cast(item.log_abs_determinant(), self._dtype) for item in self._on_diagonal()])
 
     def _eigvals(self) -> Tensor:
         self._demand_square("eigvals")

@@ -86,6 +86,10 @@ class LinearOperatorAdjoint(LinearOperator):
     def _determinant(self) -> Tensor:
         return math_ops.conj(self._operator.determinant())
 
+    @property
+    def _has_real_logarithm(self) -> bool:
+        return self._operator._has_real_logarithm
+
     def _log_abs_determinant(self) -> Tensor:
         return self._operator.log_abs_determinant()
 
@@ -153,6 +157,10 @@ class LinearOperatorInversion(LinearOperator):
 
     def _determinant(self) -> Tensor:
         return 1.0 / self._operator.determinant()
+
+    @property
+    def _has_real_logarithm(self) -> bool:
+        return self._operator._has_real_logarithm
 
     def _log_abs_determinant(self) -> Tensor:
         return -1.0 * self._operator.log_abs_determinant()
@@ -262,9 +270,9 @@ class LinearOperatorComposition(LinearOperator):
     def _log_abs_determinant(self) -> Tensor:
         if not all(item.is_square for item in self._operators):
             return super()._log_abs_determinant()
-        found = self._operators[0].log_abs_determinant()
+        found = math_ops.cast(self._operators[0].log_abs_determinant(), self._dtype)
         for item in self._operators[1:]:
-            found = found + item.log_abs_determinant()
+            found = found + math_ops.cast(item.log_abs_determinant(), self._dtype)
         return found
 
     def _assert_non_singular(self) -> Operation:

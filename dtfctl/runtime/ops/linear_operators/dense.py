@@ -107,6 +107,10 @@ class LinearOperatorLowerTriangular(LinearOperator):
     def _determinant(self) -> Tensor:
         return math_ops.reduce_prod(self._diag_part(), axis=-1)
 
+    @property
+    def _has_real_logarithm(self) -> bool:
+        return True
+
     def _log_abs_determinant(self) -> Tensor:
         return math_ops.reduce_sum(math_ops.log(math_ops.abs(self._diag_part())), axis=-1)
 

@@ -280,6 +280,10 @@ class LinearOperatorScaledIdentity(_OfSize):
     def _determinant(self) -> Tensor:
         return math_ops.pow(self._multiplier, math_ops.cast(self._rows, self._dtype))
 
+    @property
+    def _has_real_logarithm(self) -> bool:
+        return True
+
     def _log_abs_determinant(self) -> Tensor:
         return math_ops.log(math_ops.abs(self._multiplier)) * math_ops.cast(self._rows, self._dtype.real_dtype)
 

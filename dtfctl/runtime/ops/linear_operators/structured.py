@@ -281,8 +281,8 @@ class LinearOperatorKronecker(LinearOperator):
     def _log_abs_determinant(self) -> Tensor:
         found: Any = 0
         for item, power in zip(self._operators, self._powers(), strict=True):
-            part = item.log_abs_determinant()
-            found = found + part * math_ops.cast(power, part.dtype.base_dtype)
+            part = math_ops.cast(item.log_abs_determinant(), self._dtype)
+            found = found + part * math_ops.cast(power, self._dtype)
         whole: Tensor = found
         return whole
 
@@ -463,8 +463,9 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             inner = 2 * math_ops.reduce_sum(math_ops.log(math_ops.abs(diagonal)), axis=-1)
         else:
             inner = math_ops.real(linalg_ops.log_matrix_determinant(self._capacitance())[1])
-        inner = math_ops.cast(inner, self._dtype)
-        return inner + self._middle.log_abs_determinant() + self._base.log_abs_determinant()
+        outer = (self._middle.log_abs_determinant(), self._base.log_abs_determinant())
+        first, second, third = (math_ops.cast(part, self._dtype) for part in (inner, *outer))
+        return first + second + third
 
     def _diag_part(self) -> Tensor:
         left = self._u if self._update is None else self._u * array_ops.expand_dims(self._update, -2)
