@@ -17,6 +17,7 @@ LauncherError
 │   └── OtherVersion            two processes are of versions that do not understand each other
 ├── ControllerUnreachable  8
 ├── SlurmSilent            1    Slurm's controller cannot be asked (providers/slurm/commands.py)
+├── RaySilent              1    Ray cannot be asked (providers/ray/client.py)
 ├── PeerUnavailable        8    another process of the cluster does not answer (rpc/method.py)
 ├── DeadlineExpired        9    the time limit ran out; work goes on
 ├── TransferFailed         1    a file could not be read, written or sent whole

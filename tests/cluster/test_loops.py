@@ -28,7 +28,7 @@ ELSEWHERE = {
     "launcher/checkpoints/replica.py:_run",
     "launcher/controller/serve/metrics_page.py:_try_again",
     "launcher/providers/remote.py:run_forever",
-    "launcher/providers/slurm/provider.py:_watch",
+    "launcher/providers/lent.py:_watch",
     "runtime/kernels/into/parallel.py:_serve",
     "runtime/memory/kept_memory.py:_look_after",
     "runtime/rendezvous/pumps.py:_serve",

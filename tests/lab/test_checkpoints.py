@@ -155,7 +155,7 @@ def test_where_no_copy_is_left_training_begins_again_and_says_so_to_the_submitte
         wait_until(lambda: steps(cluster, job_id) > 10, "it trains")
         folder = cluster.job(job_id).checkpoint_dir.replace("~", str(HOME))
         for host in lab.hosts:
-            lab.sh(host.name, "sh", "-c", f"rm -f {folder}/*")
+            lab.sh(host.name, "sh", "-c", f"rm -rf {folder}/*")
         ps = task(cluster, "ps/0")
         lab.sh(name_of(lab, ps.host), "kill", "-9", str(ps.pid))
         wait_until(lambda: "begins again at step 0" in told.read_text(), "the submitter is told")

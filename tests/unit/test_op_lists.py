@@ -65,6 +65,10 @@ LISTS = {
         ({"DynamicStitch", "ParallelDynamicStitch"}, "TensorFlow leaves them to the CPU"),
         ({"Identity", "StopGradient"}, "they do nothing in a graph that is not trained"),
     ],
+    "train/prefetching.py": [
+        ({"ReadVariableOp", "Identity"}, "which ops read a variable, of each of its kinds"),
+        ({"Identity", "CompressedTransfer"}, "what a read passes through beside its variable"),
+    ],
     "train/device_setter.py": [
         (
             {"Variable", "VariableV2", "VarHandleOp", "MutableHashTable", "MutableHashTableV2"}

@@ -12,9 +12,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
+from dtfctl import guard
 from dtfctl.launcher.errors import Conflict, NotFound
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp
@@ -105,7 +105,7 @@ class TensorBoard:
         else:
             raise Conflict(f"TensorBoard has ended with {process.wait()}: {' '.join(said[-3:])}", INSTALL)
         # What it says later nobody reads, and it shall not wait for that.
-        threading.Thread(target=_drain, args=(process.stdout,), daemon=True).start()
+        guard.once(_drain, (process.stdout,), name="tensorboard-out").start()
         self._listener.start()
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class TensorBoard:
                 inner.connect(self._socket)
                 inner.sendall(head)
                 guest.socket.settimeout(None)
-                back = threading.Thread(target=_pump, args=(inner, guest.socket), daemon=True)
+                back = guard.once(_pump, (inner, guest.socket), name="tensorboard-back")
                 back.start()
                 _pump(guest.socket, inner)
                 back.join()

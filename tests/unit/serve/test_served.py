@@ -207,7 +207,11 @@ def test_metadata_status_and_figures(doubling: Served) -> None:
 def test_what_does_not_say_how_long_it_is_is_refused(doubling: Served) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", doubling.rest, timeout=60)
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    connection.request("POST", "/v1/models/m:predict", iter([b"{}"]), headers)
+    # What follows the head is not read, and a sender may not get rid of it.
+    connection.putrequest("POST", "/v1/models/m:predict")
+    for name, value in {**headers, "Transfer-Encoding": "chunked"}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
     assert connection.getresponse().status == 411
     connection.close()
     connection.putrequest("POST", "/v1/models/m:predict")

@@ -15,7 +15,7 @@ from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.controller.state import job_lifecycle
 from dtfctl.launcher.messages.orders import ClientOrder, GpuView, TaskOrder
 from dtfctl.launcher.messages.reports import ClientReport
-from dtfctl.launcher.model import ClientStatus, JobStatus, TaskStatus
+from dtfctl.launcher.model import ClientStatus, JobRequest, JobStatus, TaskStatus
 
 
 def task(state: HostUnits, name: str, *gpus: int) -> TaskUnit:
@@ -109,7 +109,7 @@ def test_an_end_whose_cause_stays_is_final_whatever_the_rules() -> None:
 
 
 def test_a_group_is_not_started_again_because_one_of_it_used_too_much() -> None:
-    request = job_lifecycle.JobRequest("job.py", framework="torch")
+    request = JobRequest("job.py", framework="torch")
     placed = (job_lifecycle.Placed("worker/0", "worker/0"),)
     job = job_lifecycle.JobRecord(
         "a", request, "", "", "", 0.0, state="running", placed=placed, released=True, generation=1
@@ -139,7 +139,7 @@ def test_what_a_process_waits_for_before_its_first_start_is_the_jobs_reason_and_
     placed = (job_lifecycle.Placed("worker/0", "worker/0"),)
     job = job_lifecycle.JobRecord(
         "a",
-        job_lifecycle.JobRequest("job.py"),
+        JobRequest("job.py"),
         "",
         "",
         "",
