@@ -8,7 +8,7 @@ from itertools import count
 
 Then = Callable[[], None]
 MOST_CORES = 4096
-"""That are simulated of a host."""
+"""The most cores of a host that are simulated."""
 
 
 class Clock:

@@ -32,6 +32,7 @@ ELSEWHERE = {
     "runtime/kernels/into/parallel.py:_serve",
     "runtime/memory/kept_memory.py:_look_after",
     "runtime/rendezvous/pumps.py:_serve",
+    "serve/model.py:_watch",
 }
 """Not in this cluster: `tests/unit/test_loops.py` has them."""
 JOB = """

@@ -34,9 +34,12 @@ from dtfctl.runtime.memory import kept_memory
 from dtfctl.runtime.rendezvous.pumps import Pumps
 from dtfctl.runtime.steps.deadlines import Deadlines
 from dtfctl.runtime.train.event_file import EventFileWriter
+from dtfctl.serve import model as served_model
+from dtfctl.serve.sources import Policy
 from tests.doubles.launcher import status, task
 from tests.support.waiting import eventually
 from tests.unit.dashboard.test_server import FakeCluster
+from tests.unit.serve.test_served import of_source, write
 
 ROOT = Path(dtfctl.__file__).parent
 FAULTS = Path(__file__).parents[1] / "support" / "loop_faults" / "sitecustomize.py"
@@ -191,6 +194,21 @@ def test_what_a_dashboard_follows(notes: Notes) -> None:
         eventually(lambda: feed.news(0, 0.0) is not None)
     finally:
         feed.close()
+
+
+def test_the_look_at_the_versions_of_a_served_model(
+    notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_model, "LOOK_S", 0.01)
+    write(tmp_path / "1", 1.0)
+    served = served_model.Model("m", str(tmp_path), Policy.parse("latest"), of_source)
+    served.start()
+    try:
+        eventually(lambda: "again" in notes())
+        write(tmp_path / "2", 2.0)
+        eventually(lambda: served.find(None).source.version == 2)
+    finally:
+        served.close()
 
 
 def test_what_a_clock_does_is_done_again_whatever_it_raised() -> None:

@@ -93,9 +93,14 @@ class Served:
             return method(request, timeout=60, metadata=(("authorization", f"Bearer {token}"),))
 
 
+def of_source(source: Source, names: Names = Names()) -> Version:  # noqa: B008
+    """Load a version here, without a cluster."""
+    return Version(source, names, "", [""], 8)
+
+
 @contextmanager
 def serving(path: Path, policy: str = "latest", names: Names = Names(), watch: bool = False) -> Iterator[Served]:  # noqa: B008
-    model = Model("m", str(path), Policy.parse(policy), lambda source: Version(source, names, "", [""], 8))
+    model = Model("m", str(path), Policy.parse(policy), lambda source: of_source(source, names))
     figures = Figures()
     web = WebServer(Routes(model, figures, 60.0).answer, TOKEN)
     calls = GrpcServer(model, figures, TOKEN, 60.0)
