@@ -253,6 +253,8 @@ class _Planner:
             return
         values = [self.seen.outputs.get((node, slot)) for slot in range(len(node.output_types))]
         specs = [self.seen.spec((node, slot)) for slot in range(len(values))]
+        if any(isinstance(value, Spec) for value in values):
+            return  # its values were not held
         if None not in specs and sum(s.nbytes for s in specs if s is not None) <= _MOST_FIXED:
             for slot, value in enumerate(values):
                 self.shaped.fixed[node, slot] = value

@@ -171,6 +171,24 @@ def test_what_follows_from_shapes_is_computed_once() -> None:
         np.testing.assert_array_equal(got, np.full(shape, 2, F))
 
 
+@pytest.mark.usefixtures("eager")
+def test_of_what_was_not_held_no_value_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step with many values keeps only the shapes of most, be they the same in every step."""
+    monkeypatch.setattr(shaped, "_LEAST_BYTES", 1024)
+    monkeypatch.setattr(shaped, "_MOST_HELD", 0)
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("shape", "Shape", "x", T="float32", out_type="int32")
+    g.const("two", np.float32(2.0))
+    g.add("twos", "Fill", "shape", "two", T="float32", index_type="int32")
+    g.add("y", "Mul", "x", "twos", T="float32")
+    g.add("z", "Square", "y", T="float32")
+    runner = Runner(g.proto)
+    for step in range(4):
+        x = np.arange(300, dtype=F) + step
+        np.testing.assert_array_equal(runner.run(["z:0"], {"x:0": x})[0], (x * 2) ** 2)
+
+
 def test_graph_options_turn_it_off() -> None:
     x = tf.placeholder(tf.float32, [100, 20])
     w = tf.Variable(np.zeros((20, 5), F))
