@@ -55,9 +55,10 @@ def test_a_local_case_and_one_on_real_servers_run_and_make_a_table() -> None:
     assert "| scalar synchronous ps step" in page
 
 
-@pytest.mark.parametrize("model", ["dqn", "wide_and_deep", "gru"])
+@pytest.mark.parametrize("model", models.MODELS)
 def test_models_of_the_zoo_learn(model: str) -> None:
-    program = models.build(tf, "", model, 4)
+    """At the batch that is measured: large steps are planned otherwise than small ones."""
+    program = models.build(tf, "", model, zoo.BATCHES[model])
     losses = program.values()
     program.step()
     program.close()
