@@ -56,8 +56,9 @@ def test_a_local_case_and_one_on_real_servers_run_and_make_a_table() -> None:
 
 
 @pytest.mark.parametrize("model", models.MODELS)
-def test_models_of_the_zoo_learn(model: str) -> None:
-    """At the batch that is measured: large steps are planned otherwise than small ones."""
+def test_models_of_the_zoo_learn(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are measured, by batch and with regions: large steps are planned otherwise than small ones."""
+    monkeypatch.delenv("DTF_NATIVE", raising=False)
     program = models.build(tf, "", model, zoo.BATCHES[model])
     losses = program.values()
     program.step()
