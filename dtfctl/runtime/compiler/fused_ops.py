@@ -9,7 +9,7 @@ from typing import Any
 
 from dtfctl.runtime.compiler.optimize import Rewrites, optimize
 from dtfctl.runtime.compiler.passes.fuse import Pattern, add_pattern
-from dtfctl.runtime.compiler.passes.rewrite import is_pure, type_attr
+from dtfctl.runtime.compiler.passes.rewrite import drop_unused, is_pure, type_attr
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.errors import InvalidArgumentError
@@ -35,9 +35,10 @@ def register_fused(
     """Let one kernel do what several ops do: graphs that compute the pattern run it instead.
 
     Where a step's graph has the pattern's ops, on one device, and nothing else takes what is computed on the way, the
-    task that compiles the step puts the fused op in their place. Fetched values, gradients (which are part of the
-    graph already) and checkpoints are what they were, if the kernel computes what the pattern does. A graph without
-    the pattern is left as it is; `graph_options.rewrite_options.remapping = OFF` leaves all graphs.
+    task that compiles the step puts the fused op in their place, as tasks do in the bodies of functions that they run.
+    Fetched values, gradients (which are part of the graph already) and checkpoints are what they were, if the kernel
+    computes what the pattern does. A graph without the pattern is left as it is, and all graphs are by
+    `graph_options.rewrite_options.remapping = OFF`.
 
     Args:
         op: a name for the fused op, whose inputs are then the pattern's parameters, all of one type; or its signature
@@ -64,7 +65,7 @@ def register_fused(
         raise InvalidArgumentError(
             f"{signature.name}: inputs {[a.name for a in signature.inputs]}, and parameters {names} of its pattern"
         )
-    patterns = [_traced(signature, pattern, chosen) for chosen in _choices(signature)]
+    patterns = [found for chosen in _choices(signature) for found in _traced(signature, pattern, chosen)]
     register_op(notation)
     options: dict[str, Any] = {attr.name: attr.allowed for attr in signature.attrs} | kernel_options
     register_kernel(signature.name, devices=devices, **options)(kernel)
@@ -107,8 +108,12 @@ def _choices(signature: OpSignature) -> Iterator[dict[str, DType]]:
         yield {attr.name: kind for attr, kind in zip(signature.attrs, chosen)}
 
 
-def _traced(signature: OpSignature, pattern: Callable[..., Any], chosen: dict[str, DType]) -> Pattern:
-    """Build the pattern's ops for some types, in the form in which a step's graph has them."""
+def _traced(signature: OpSignature, pattern: Callable[..., Any], chosen: dict[str, DType]) -> list[Pattern]:
+    """Build the pattern's ops for some types: in the form that rewrites leave a step's graph in, and as written.
+
+    The second is what graphs have before, where folding would take apart what meets a constant, and what functions'
+    bodies have, which are not rewritten.
+    """
     name = signature.name
     front = Graph()
     with front.as_default():
@@ -124,18 +129,42 @@ def _traced(signature: OpSignature, pattern: Callable[..., Any], chosen: dict[st
             if output.dtype.base_dtype is not wanted:
                 raise InvalidArgumentError(f"{name}: '{arg.name}' is {output.dtype.name} and not {wanted.name}")
         make_op("IdentityN", input=outputs, name=_END)
-    graph = NodeGraph.from_graph_def(front.as_graph_def())
+    graph, written = (NodeGraph.from_graph_def(front.as_graph_def()) for _ in range(2))
     for node in graph:
         node.device = "/device:CPU:0"
     optimize(graph, [_END], Rewrites(fuse=False))
-    edges = tuple(graph.nodes[_END].inputs)
+    drop_unused(written, [written.nodes[_END]])
     unused = [arg.name for i, arg in enumerate(signature.inputs) if f"input_{i}" not in graph.nodes]
     if unused:
         raise InvalidArgumentError(f"{name}: the pattern does not use {', '.join(unused)}")
-    holes = tuple(graph.nodes[f"input_{i}"] for i in range(len(inputs)))
-    found = Pattern(name, {key: type_attr(kind) for key, kind in chosen.items()}, holes, edges)
-    _check(found, graph)
-    return found
+    attrs = {key: type_attr(kind) for key, kind in chosen.items()}
+    found = [
+        Pattern(
+            name, attrs, tuple(form.nodes[f"input_{i}"] for i in range(len(inputs))), tuple(form.nodes[_END].inputs)
+        )
+        for form in (graph, written)
+    ]
+    _check(found[0], graph)
+    return found[: 1 + _is_another(found[1], found[0], written)]
+
+
+def _is_another(written: Pattern, rewritten: Pattern, graph: NodeGraph) -> bool:
+    """Tell whether what was written can be looked for, too: it differs, and holds nothing that rewrites took away."""
+    whole = {*written.computing, *written.inputs, graph.nodes[_END]}
+    return (
+        written.size <= MOST_NODES
+        and all(node in whole or node.op == "Const" for node in graph)
+        and all(map(is_pure, written.computing))
+        and _described(written) != _described(rewritten)
+    )
+
+
+def _described(pattern: Pattern) -> set[tuple[Any, ...]]:
+    """Describe what a pattern looks for, by the names that both forms have of it."""
+    return {
+        (node.name, node.op, *(str((e.node.name, e.slot, e.node.raw_attrs.get("value"))) for e in node.inputs))
+        for node in pattern.computing
+    } | {(edge.node.name, edge.slot) for edge in pattern.outputs}
 
 
 def _check(pattern: Pattern, graph: NodeGraph) -> None:

@@ -11,7 +11,7 @@ from dtfctl.runtime.compiler.passes.branches import choose_branches
 from dtfctl.runtime.compiler.passes.common import merge_common
 from dtfctl.runtime.compiler.passes.dependencies import drop_idle
 from dtfctl.runtime.compiler.passes.fold import DEFAULT_LIMIT, fold_constants
-from dtfctl.runtime.compiler.passes.fuse import fuse_patterns
+from dtfctl.runtime.compiler.passes.fuse import fuse_patterns, may_fuse
 from dtfctl.runtime.compiler.passes.loops import drop_dead_variables
 from dtfctl.runtime.compiler.passes.mixed_precision import lower_precision
 from dtfctl.runtime.compiler.passes.rewrite import drop_unused
@@ -21,6 +21,8 @@ from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 
 # Marks nodes that are to run as they are.
 PLAIN_PLAN = "_plain_plan"
+# Marks calls of functions whose bodies are to be left without users' fused ops.
+NOT_FUSED = "_not_fused"
 _OFF = config_pb2.RewriterConfig.OFF
 # By the switch that asks for it.
 _PRECISION = {
@@ -102,6 +104,12 @@ def optimize(
     wanted = {graph.nodes[t] for t in targets if t in graph.nodes}
     roots = [n for n in graph if n in wanted or _is_endpoint(n)]
     protected = set(roots)
+    if not rewrites.fuse:
+        _leave_bodies(graph)
+    # As the user wrote it, before folding takes parts of it away; what is to be of another precision first, later.
+    elif not rewrites.precision and fuse_patterns(graph, protected):
+        drop_unused(graph, roots)
+    seen("fuse as written", graph)
     changed = rewrites.fold and fold_constants(graph, rewrites.fold_limit)
     seen("fold constants", graph)
     if rewrites.branches and choose_branches(graph, protected):
@@ -128,7 +136,9 @@ def optimize(
             changed = fold_constants(graph, rewrites.fold_limit) or changed
     if rewrites.precision:
         seen("lower precision", graph)
-    if rewrites.fuse:
+    if rewrites.fuse and may_fuse(graph):
+        if changed:
+            drop_unused(graph, roots)  # what is left over of other rewrites would hold what it took
         changed = fuse_patterns(graph, protected) or changed
     seen("fuse", graph)
     if changed:
@@ -149,6 +159,13 @@ def _mark_plain(graph: NodeGraph) -> None:
         if found is None:
             found = marked[id(old)] = old, {**old, PLAIN_PLAN: mark}
         node.raw_attrs = found[1]
+
+
+def _leave_bodies(graph: NodeGraph) -> None:
+    mark = graph_pb2.AttrValue(b=True)
+    for node in graph:
+        if node.signature.takes_functions or node.op in graph.library.functions:
+            node.raw_attrs = {**node.raw_attrs, NOT_FUSED: mark}
 
 
 def _is_endpoint(node: Node) -> bool:

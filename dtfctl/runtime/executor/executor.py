@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.cores import available
+from dtfctl.runtime.compiler.optimize import NOT_FUSED
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import DeviceRendezvous, device_scope, is_gpu
@@ -68,7 +69,9 @@ class Executor:
         self.device = device
         self.is_gpu = is_gpu(device)
         library = library or graph.library
-        self.functions = functions or FunctionRunner(library, device, resources, kernels, Executor)
+        self.functions = functions or FunctionRunner(
+            library, device, resources, kernels, Executor, not any(NOT_FUSED in n.raw_attrs for n in graph)
+        )
         self._own_functions = self.functions if functions is None else None
         self.ends = ClientEnds() if partial or scope else ClientEnds.of(graph)
         self._env = Environment(device, resources, kernels, library, self.functions, scope, self.ends)

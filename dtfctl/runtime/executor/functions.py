@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.functions import FunctionBody, instantiate
+from dtfctl.runtime.compiler.passes.fuse import fuse_patterns
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError
@@ -34,6 +35,9 @@ class FunctionRunner:
     """Implements `FunctionCaller` for the functions of a library, on one device.
 
     Each (function, attributes) is instantiated and planned once, at its first call.
+
+    Args:
+        fuses: whether users' fused ops (`compiler/fused_ops.py`) are put into the functions' bodies.
     """
 
     def __init__(
@@ -43,7 +47,9 @@ class FunctionRunner:
         resources: ResourceManager,
         kernels: KernelCache,
         make_executor: type[Executor],
+        fuses: bool = True,
     ) -> None:
+        self.fuses = fuses
         self.library = library
         self.device = device
         self.resources = resources
@@ -141,14 +147,18 @@ class _Function:
         runner = self._runner
         body = instantiate(runner.library, self._function.name, self._function.attr)
         self._inputs, self._outputs = len(body.args), len(body.results)
+        graph = _needed(body)
+        if runner.fuses and fuse_patterns(graph, {*body.results, *body.controls}, runner.device.device_type):
+            graph = _needed(body, graph)
         return runner.make_executor(
-            _needed(body), runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope
+            graph, runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope
         )
 
 
-def _needed(body: FunctionBody) -> NodeGraph:
+def _needed(body: FunctionBody, whole: NodeGraph | None = None) -> NodeGraph:
     """Find the nodes a call has to run: what results and control outputs depend on, and whatever has state."""
-    stateful = [n for n in body.graph if n.signature.is_stateful and n.op != "_Arg"]
+    whole = whole or body.graph
+    stateful = [n for n in whole if n.signature.is_stateful and n.op != "_Arg"]
     stack: list[Node] = [*body.results, *body.controls, *stateful]
     needed: set[Node] = set()
     while stack:
@@ -157,8 +167,8 @@ def _needed(body: FunctionBody) -> NodeGraph:
             needed.add(node)
             stack += [e.node for e in node.inputs]
             stack += node.control_inputs
-    graph = NodeGraph(body.graph.library)
-    for node in body.graph:
+    graph = NodeGraph(whole.library)
+    for node in whole:
         if node in needed:
             graph.add(node)
     return graph

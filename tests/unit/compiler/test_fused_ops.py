@@ -106,12 +106,6 @@ def _inside_waited_for(x: Any) -> Any:
         return 2.0 * inner + x + tf.constant(1.0)
 
 
-def _inside_waits(x: Any) -> Any:
-    with tf.control_dependencies([tf.assert_less(x, 9.0)]):
-        inner = tf.tanh(x)
-    return 2.0 * inner + x
-
-
 def _on_two_devices(x: Any) -> Any:
     with tf.device("/cpu:1"):
         inner = tf.tanh(x)
@@ -137,7 +131,6 @@ def _another_shape(x: Any) -> Any:
         _inside_fetched,
         _inside_used,
         _inside_waited_for,
-        _inside_waits,
         _on_two_devices,
         _another_constant,
         _another_operand,
@@ -150,6 +143,121 @@ def test_a_graph_that_needs_more_or_other_things_stays(fused: str, program: Call
         fetch = program(x)
         _, ops = run(fetch, {x: 0.5}, device_count={"CPU": 2})
     assert fused not in ops and "Tanh" in ops
+
+
+def test_it_waits_for_what_the_inside_and_its_constants_waited_for(fused: str) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [])
+        with tf.control_dependencies([tf.assert_less(x, 9.0)]):
+            inner = tf.tanh(x)
+        late = tf.Variable(0.0)
+        with tf.control_dependencies([late.assign(7.0)]):
+            two = tf.constant(2.0)
+        y = two * inner + x
+        session.run(late.initializer)
+        assert fused in run(y, {x: 0.5})[1]
+        assert session.run(y, {x: 0.5}) == pytest.approx(numbers(0.5), rel=1e-6)
+        assert session.run(late) == 7.0
+        with pytest.raises(InvalidArgumentError):
+            session.run(y, {x: 10.0})
+
+
+def apart(a: Any, b: Any) -> Any:
+    return tf.reduce_sum(tf.square(tf.expand_dims(a, 1) - tf.expand_dims(b, 0)), axis=2)
+
+
+def apart_kernel(build: Any) -> Callable[..., Any]:
+    return lambda a, b: np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T, 0)
+
+
+def test_what_folding_would_take_apart_is_found_as_it_was_written() -> None:
+    op = tf.register_fused("ApartOfConstants", pattern=apart, kernel=apart_kernel)
+    points, centres = np.float32([[0, 0], [3, 4]]), np.float32([[0, 0], [0, 4]])
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 2])
+        frozen, ops = run(apart(x, tf.constant(centres)), {x: points})
+        both, _ = run(apart(tf.constant(points), tf.constant(centres)))
+    assert op in ops and "Square" not in ops and "ExpandDims" not in ops
+    assert frozen.tolist() == both.tolist() == [[0, 16], [25, 9]]
+
+
+def test_an_unevenly_written_pattern_is_found_after_other_rewrites() -> None:
+    """Twice the same, an identity between, numbers that fold: both the pattern and the program, not alike."""
+    op = tf.register_fused(
+        "ScaledOtherwise",
+        pattern=lambda x: tf.constant(1.0) * 2.0 * tf.identity(tf.tanh(x)) + tf.tanh(x) * tf.tanh(x),
+        kernel=lambda build: lambda x: 2 * np.tanh(x) + np.tanh(x) ** 2,
+        types=[tf.float32],
+    )
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
+        inner = tf.tanh(x)
+        value, ops = run(2.0 * inner + inner * tf.identity(inner), {x: 0.5})
+    assert op in ops and value == pytest.approx(2 * np.tanh(0.5) + np.tanh(0.5) ** 2, rel=1e-6)
+
+
+class Counted:
+    """A kernel of `scaled` that notes each call."""
+
+    def __init__(self, name: str) -> None:
+        self.calls = 0
+        self.op = tf.register_fused(name, pattern=scaled, kernel=lambda build: self)
+
+    def __call__(self, x: Any) -> Any:
+        self.calls += 1
+        return np.tanh(x) * x.dtype.type(2) + x
+
+
+def test_it_is_found_in_bodies_of_loops_branches_and_functions() -> None:
+    kernel = Counted("ScaledInBodies")
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [])
+        loop = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, 2.0 * tf.tanh(v) + v), [0, x])[1]
+        branch = tf.cond(x > 0.0, lambda: scaled(x), lambda: -x)
+        mapped = tf.map_fn(scaled, tf.stack([x, -x]))
+        fetches = [loop, branch, mapped]
+        for config, calls in (({}, 3 + 1 + 2), ({"graph_options": OFF}, 0)):
+            kernel.calls = 0
+            with tf.Session(config=tf.ConfigProto(**config)) as session:
+                values = session.run(fetches, {x: 0.5})
+            assert values[0] == pytest.approx(numbers(numbers(numbers(0.5))), rel=1e-5)
+            assert values[1] == pytest.approx(numbers(0.5), rel=1e-5)
+            np.testing.assert_allclose(values[2], [numbers(0.5), numbers(-0.5)], rtol=1e-5)
+            assert kernel.calls == calls
+        with tf.Session() as session:
+            kernel.calls = 0
+            assert session.run(branch, {x: -0.5}) == 0.5 and kernel.calls == 0
+
+
+def test_it_is_found_between_switch_and_merge_and_is_dead_where_its_constant_is() -> None:
+    """Conditionals of TensorFlow 1: what is inside of one waits for its pivot."""
+    kernel = Counted("ScaledInSwitch")
+    with tf.Graph().as_default():
+        x, taken = tf.placeholder(tf.float32, []), tf.placeholder(tf.bool, [])
+        no, yes = tf.raw_ops.Switch(data=x, pred=taken)
+        with tf.control_dependencies([tf.identity(yes)]):
+            two = tf.constant(2.0)
+        out = tf.raw_ops.Merge(inputs=[two * tf.tanh(yes) + yes, -no])[0]
+        with tf.Session() as session:
+            assert session.run(out, {x: 0.5, taken: True}) == pytest.approx(numbers(0.5), rel=1e-6)
+            assert kernel.calls == 1
+            assert session.run(out, {x: 0.5, taken: False}) == -0.5
+            assert kernel.calls == 1
+
+
+def test_a_second_output_lives_though_the_result_is_of_a_branch_not_taken() -> None:
+    op = tf.register_fused(
+        "GatedInSwitch", pattern=gated, kernel=lambda build: lambda x, gate: (np.tanh(x) * gate, np.tanh(x))
+    )
+    with tf.Graph().as_default():
+        x, gate, taken = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, []), tf.placeholder(tf.bool, [])
+        slope = tf.tanh(x)
+        no, yes = tf.raw_ops.Switch(data=gate, pred=taken)
+        out = tf.raw_ops.Merge(inputs=[slope * yes, no])[0]
+        for take, wanted in ((True, np.tanh(0.5) * 3), (False, 3.0)):
+            (value, inner), ops = run([out, slope + 1.0], {x: 0.5, gate: 3.0, taken: take})
+            assert op not in ops
+            assert value == pytest.approx(wanted, rel=1e-6) and inner == pytest.approx(np.tanh(0.5) + 1, rel=1e-6)
 
 
 def test_what_a_gradient_needs_from_inside_is_given_as_more_outputs() -> None:
