@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +17,7 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.conftest import spec_of, wait_until
+from tests.support.browser import python_with
 
 BROWSER = Path(__file__).with_name("browser_page.py")
 JOB = """
@@ -41,18 +40,6 @@ with tf.Session(tf.distribute.cluster_resolver.TFConfigClusterResolver().master(
         if count % 200 == 0:
             progress.report(count, 10_000_000, loss=1.0 / count)
 """
-
-
-def python_with_playwright() -> str:
-    """The interpreter that has it: DTF_TEST_BROWSER, or this one; skips the test where there is none, or no browser."""
-    if shutil.which("chromium") is None:
-        pytest.skip("no chromium: apt install chromium")
-    if importlib.util.find_spec("playwright") is not None:
-        return sys.executable
-    found = os.environ.get("DTF_TEST_BROWSER", "")
-    if not found:
-        pytest.skip("no playwright here: pip install playwright, or name a Python that has it in DTF_TEST_BROWSER")
-    return found
 
 
 @pytest.fixture
@@ -82,7 +69,7 @@ def dashboard(cluster: Cluster) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_each_page_in_a_browser(cluster: Cluster, dashboard: str, tmp_path: Path) -> None:
-    python = python_with_playwright()
+    python = python_with("playwright")
     script = tmp_path / "job.py"
     script.write_text(JOB)
     job = cluster.submit(JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph"))

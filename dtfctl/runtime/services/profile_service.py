@@ -26,6 +26,8 @@ PART_EVENTS = 20_000
 MOST_ID = 64
 MOST_NAME = 300
 MOST_CLIENTS = 64
+MOST_BYTES = 64 << 20
+"""What clients may hand over in one recording, all together: names of events are as long as they say."""
 CLIENTS_S = 1.0
 """How long clients may take to hand over the rest: a script may be busy with something else."""
 
@@ -35,7 +37,7 @@ class _Client:
 
     def __init__(self) -> None:
         self.parts: list[profile_pb2.ProfileEvents] = []
-        self.events = self.lost = self.runs = 0
+        self.events = self.lost = self.left_out = self.runs = 0
         self.is_whole = False
 
 
@@ -53,6 +55,7 @@ class ProfileService:
     ) -> None:
         self._tell_clients = tell_clients
         self._clients: dict[str, _Client] = {}
+        self._bytes = 0
         self._changed = threading.Condition()
         self._task = task
         self._life = life
@@ -93,7 +96,7 @@ class ProfileService:
         recorder = recording.Recorder(request.id, self._task, request.seconds, request.job, request.every)
         recording.start(recorder)
         with self._changed:
-            self._recorder, self._events, self._clients = recorder, [], {}
+            self._recorder, self._events, self._clients, self._bytes = recorder, [], {}, 0
         self._tell_clients(request.SerializeToString())
         return self._state(recorder)
 
@@ -138,10 +141,12 @@ class ProfileService:
             client = self._clients.setdefault(told.name, _Client())
             client.lost, client.runs = told.lost, told.runs
             client.is_whole = client.is_whole or told.last
-            if client.events + len(told.events.kind) > recording.MOST_EVENTS:
-                client.lost += len(told.events.kind)
-            elif told.events.kind:
-                client.events += len(told.events.kind)
+            count = len(told.events.kind)
+            if client.events + count > recording.MOST_EVENTS or self._bytes + len(data) > MOST_BYTES:
+                client.left_out += count
+            elif count:
+                client.events += count
+                self._bytes += len(data)
                 client.parts.append(told.events)
             self._changed.notify_all()
 
@@ -182,7 +187,7 @@ class ProfileService:
             client = self._clients.get(name)
             if client is None:
                 raise NotFoundError(f"{self._task} has nothing of {name!r}")
-            part = profile_pb2.ProfilePart(lost=client.lost, steps=client.runs, last=start + 1 >= len(client.parts))
+            part = profile_pb2.ProfilePart(lost=client.lost + client.left_out, steps=client.runs, last=start + 1 >= len(client.parts))
             if start < len(client.parts):
                 part.events.CopyFrom(client.parts[start])
             if part.last:

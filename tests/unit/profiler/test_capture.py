@@ -20,6 +20,7 @@ from dtfctl import runtime as tf
 from dtfctl.protocol import profile_pb2
 from dtfctl.runtime.framework import spans
 from dtfctl.runtime.profiler.capture import Target, TaskRecord, capture
+from dtfctl.runtime.services import profile_service
 from dtfctl.runtime.services.profile_service import NAME
 from dtfctl.runtime.steps import recording
 from dtfctl.runtime.steps.recording import Kind
@@ -284,3 +285,27 @@ def test_a_ps_counts_the_steps_that_update_its_variables(addresses: dict[str, li
                 thread.join()
     # One after another: nobody comes in between.
     assert ps.updates >= 10 and (ps.overtaken, ps.between, worker.updates) == (0, 0, 0)
+
+
+def test_what_clients_hand_over_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_service, "MOST_BYTES", 5000)
+    service = profile_service.ProfileService("/job:worker/replica:0/task:0", 1, needs_certificate=False)
+    service.start(profile_pb2.ProfileStart(id="a", seconds=30))
+
+    def hand_over(name: str, length: int, last: bool = False) -> None:
+        events = [recording.Event(Kind.RUN, "n" * length, "", 0, 1, 1)] if length else []
+        told = profile_pb2.ClientRecord(id="a", name=name, events=profile_service.packed(events, 0), last=last)
+        service.recorded(told.SerializeToString())
+
+    for name in ("one", "two", "three"):
+        hand_over(name, 2000)
+        hand_over(name, 0, last=True)
+    assert service.take(profile_pb2.ProfileQuestion(id="a")).client == ["one", "three", "two"]
+    parts = {n: service.take(profile_pb2.ProfileQuestion(id="a", client=n)) for n in ("one", "two", "three")}
+    found = {name: (len(part.events.kind), part.lost) for name, part in parts.items()}
+    assert found == {"one": (1, 0), "two": (1, 0), "three": (0, 1)}
+    # What is left out of one recording has its room in the next.
+    service.start(profile_pb2.ProfileStart(id="a", seconds=30))
+    hand_over("three", 2000, last=True)
+    service.take(profile_pb2.ProfileQuestion(id="a"))
+    assert service.take(profile_pb2.ProfileQuestion(id="a", client="three")).lost == 0
