@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol, cast, get_
 
 import typer
 
+from dtfctl import tracing
 from dtfctl._version import VERSION
 from dtfctl.cli import _complete as complete
 from dtfctl.cli._groups import ORDER
@@ -267,7 +268,12 @@ def _register(
         options = {option: values.pop(option) for option in shared}
         if limited is not None and values["timeout"] == limited.default:
             values["timeout"] = _limit_before(ctx) or limited.default
-        code = guarded(lambda: _session(ctx, options, limited is not None), lambda session: function(session, **values))
+        code = _traced(
+            info.name,
+            lambda: guarded(
+                lambda: _session(ctx, options, limited is not None), lambda session: function(session, **values)
+            ),
+        )
         if code:
             raise typer.Exit(code)
 
@@ -283,6 +289,24 @@ def _register(
         epilog=_epilog(info),
         context_settings=settings,
     )(run)
+
+
+def _traced(name: str, run: Callable[[], int]) -> int:
+    """Run a command, and tell a collector of it where the environment names one."""
+    if not tracing.is_wanted():
+        return run()
+    problem = tracing.start("dtfctl")
+    try:
+        with tracing.span(f"dtfctl {name}", parent=os.environ.get("TRACEPARENT", ""), command=name) as told:
+            code = run()
+            told.note(exit_code=code)
+            if code:
+                told.fail(f"exit code {code}")
+            return code
+    finally:
+        problem = problem or tracing.finish()
+        if problem:
+            sys.stderr.write(f"{problem}\n")
 
 
 def _help(info: CommandInfo) -> str:

@@ -237,7 +237,9 @@ class Search:
         described = {"trial": leg.trial, "leg": leg.number, "settings": settings, "budget": leg.budget}
         before = None if leg.after is None else self.records.legs[leg.after]
         for execution, name in enumerate(self.ids(leg)):
-            env = {"DTF_TRIAL": json.dumps({**described, "execution": execution, "seed": self.study.seed + execution})}
+            trial = {**described, "execution": execution, "seed": self.study.seed + execution}
+            # What a job's own event files say of it, for TensorBoard.
+            env = {"DTF_TRIAL": json.dumps(trial), "DTF_HPARAMS": json.dumps(settings)}
             resume = self.ids(before)[execution] if before is not None else None
             if self.study.scheduler == "pbt":
                 env["PYTHONPATH"] = str(Path(self._program.script).absolute().parent)

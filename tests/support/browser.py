@@ -12,7 +12,7 @@ import pytest
 
 
 def python_with(*packages: str) -> str:
-    """Give the interpreter that has packages: this one, or DTF_TEST_BROWSER; skips the test where none or no browser is."""
+    """Give the interpreter that has packages, this one or DTF_TEST_BROWSER; skip where there is none, or no browser."""
     if shutil.which("chromium") is None:
         pytest.skip("no chromium: apt install chromium")
     if all(importlib.util.find_spec(name) is not None for name in packages):

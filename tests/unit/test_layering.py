@@ -101,6 +101,7 @@ SHARED = {
     "durable",
     "copied",
     "guard",
+    "tracing",
     "later",
     "figures",
     "serving",

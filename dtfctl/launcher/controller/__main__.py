@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dtfctl import guard
+from dtfctl import guard, tracing
 from dtfctl.launcher.controller import rebuild
 from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.controller.serve import metrics
@@ -66,6 +66,8 @@ def run(paths: ClusterPaths) -> int:
     problem = rebuild.damage(paths)
     if problem:
         rebuild.rebuild(paths, providers, problem)
+    if problem := tracing.start("dtfctl-controller"):
+        log.warning("%s", problem)
     engine = ControllerLoop(paths, created, providers)
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))
@@ -90,6 +92,8 @@ def run(paths: ClusterPaths) -> int:
     page.close()
     providers.close()
     server.stop(STOP_S)
+    if problem := tracing.finish():
+        log.warning("%s", problem)
     paths.controller_info.unlink(missing_ok=True)
     engine.store.close()
     return 0

@@ -16,15 +16,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from dtfctl import guard
+from dtfctl import guard, tracing
 from dtfctl._version import VERSION
 from dtfctl.launcher.controller.decisions.job_orders import working_folder
+from dtfctl.launcher.controller.decisions.operation_spans import OperationSpans
 from dtfctl.launcher.controller.hosts.certify import OwnCertificates
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.hosts.links import LinkRecord
 from dtfctl.launcher.controller.hosts.state_copies import CopyMaker
 from dtfctl.launcher.controller.state.desired_state import DesiredState
-from dtfctl.launcher.controller.state.store import Store, is_damage
+from dtfctl.launcher.controller.state.store import Store, is_damage, read_events
 from dtfctl.launcher.controller.workloads import statuses
 from dtfctl.launcher.controller.workloads.job_manager import JobManager
 from dtfctl.launcher.controller.workloads.task_manager import TaskManager
@@ -44,6 +45,7 @@ T = TypeVar("T")
 TURN_S = 0.25
 """The loop looks at clocks (silent agents, time limits) this often; everything else wakes it."""
 NO_SPACE_RETRY_S = 1.0
+MOST_TOLD = 1000
 NO_SPEC = "nobody has said yet what it is to be: dtfctl up FILE"
 
 
@@ -63,6 +65,8 @@ class ControllerLoop:
         self._changed = threading.Condition()
         self._version = 1
         self._last_event = 0
+        self._spans = OperationSpans(paths.name) if tracing.is_on() else None
+        self._told = self.store.last_event()
         self.finished = False
         self._damage: ClusterFailed | None = None
         self._desired_state = DesiredState(self.store)
@@ -85,11 +89,17 @@ class ControllerLoop:
     def call(self, function: Callable[[], T], timeout_s: float = 30.0) -> T:
         """Run `function` in the loop's thread, in one transaction with its events, and wait for its result."""
 
+        cause = tracing.traceparent()
+
         def run() -> T:
             self._desired_state.changed = True
             try:
                 with self.store.transaction():
-                    return function()
+                    before = self.store.last_event() if cause else 0
+                    found = function()
+                if cause:
+                    self._tell_operations(before, cause)
+                return found
             except BaseException as error:
                 self._look_for_damage(error)
                 self._load()
@@ -127,6 +137,9 @@ class ControllerLoop:
     def run(self) -> None:
         """Work until it is finished. What a turn raises is rolled back, and the next one begins from what is stored."""
         guard.run(self._work, name="the controller's loop", unless=ClusterFailed)
+        if self._spans is not None:
+            self._tell_operations()
+            self._spans.close(time.time())
         self._mailbox.close()
 
     def _work(self) -> None:
@@ -187,7 +200,20 @@ class ControllerLoop:
         if len(before) != len(jobs) or any(old is not new for old, new in zip(before, jobs, strict=False)):
             self._desired_state.changed = True
 
+    def _tell_operations(self, before: int = 0, cause: str = "") -> None:
+        """Tell of what has happened; `cause` is why everything after event `before` has."""
+        spans = self._spans
+        if spans is None:
+            return
+        while found := read_events(self.paths.database, self._told, 0.0, MOST_TOLD):
+            for event in found:
+                if cause and event.seq > before:
+                    spans.caused([event.subject], cause)
+                spans.take(event)
+            self._told = found[-1].seq
+
     def _publish(self) -> None:
+        self._tell_operations()
         newest = self.store.last_event()
         with self._changed:
             self._version += 1

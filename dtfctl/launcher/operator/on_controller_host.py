@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster, name_on_wire
@@ -25,9 +27,21 @@ from dtfctl.launcher.system.files import private_folder, write_whole
 
 
 def start(
-    cluster: str, created: float, files: dict[str, str], archives: dict[str, str], listen: str, **_: Any
+    cluster: str,
+    created: float,
+    files: dict[str, str],
+    archives: dict[str, str],
+    listen: str,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    **_: Any,
 ) -> dict[str, Any]:
-    """Start the controller. `files`: content by path in the cluster's folder; `archives`: places of uploads by hash."""
+    """Start the controller.
+
+    Args:
+        files: content by path in the cluster's folder. archives: places of uploads by hash.
+        environment: where it is to send traces.
+    """
+    os.environ.update(environment)
     paths = ClusterPaths.of(cluster)
     known = controller_client.read_created(paths)
     if known is None and not files:

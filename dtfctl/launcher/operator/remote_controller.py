@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dtfctl import tracing
 from dtfctl.launcher import paths as layout
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LauncherError, LoginError
 from dtfctl.launcher.messages import codec
@@ -191,6 +192,7 @@ class RemoteController:
 
     def _start(self, files: dict[str, str], archives: dict[str, str], listen: str) -> str:
         request = {"do": "start", "files": files, "archives": archives, "listen": listen}
+        request["environment"] = tracing.environment()
         address = str(self._control(request)["address"])
         direct = answers(address, KNOCK_S)
         write_whole(self._paths.controller_info, json.dumps({"address": address, "direct": direct}).encode())

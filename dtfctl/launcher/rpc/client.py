@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Generic
 
-from dtfctl import guard
+from dtfctl import guard, tracing
 from dtfctl.launcher.errors import InternalError, LauncherError, OtherVersion, from_wire
 from dtfctl.launcher.identity.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.messages import codec
@@ -40,6 +40,7 @@ class Channel:
 
     def __init__(self, address: str, tls: TlsFiles, role: Role, cluster: str, name: str = "") -> None:
         self.address = address
+        self._cluster = cluster
         self._identity = tls.identity()
         self._identity.client_context()
         self._server = server_name(role, cluster)
@@ -51,11 +52,17 @@ class Channel:
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float) -> Reply:
         """Make one call and return its reply. Raises PeerUnavailable, or what the other side raised."""
+        if method.is_operation:
+            with tracing.span(method.name, "client", cluster=self._cluster):
+                return self._call(method, request, timeout_s, tracing.traceparent())
+        return self._call(method, request, timeout_s)
+
+    def _call(self, method: Method[Request, Reply], request: Request, timeout_s: float, parent: str = "") -> Reply:
         deadline = time.monotonic() + timeout_s
         reusable = False
         connection = self._connection(timeout_s)
         try:
-            frames = (CALL, method.path.encode()), (MESSAGE, codec.pack(request))
+            frames = (CALL, f"{method.path} {parent}".strip().encode()), (MESSAGE, codec.pack(request))
             connection.send(*frames, within_s=max(0.0, deadline - time.monotonic()))
             kind, body = connection.read(max(0.0, deadline - time.monotonic()))
             reusable = kind == MESSAGE

@@ -2,7 +2,8 @@
 
 A frame is its kind (one byte), the length of what follows (four bytes, the highest first), and that.
 
-    CALL      the path of a method, then a MESSAGE with the request; in a talk MESSAGEs until END
+    CALL      the path of a method, and behind a space the caller's span, where operations are traced; then a MESSAGE
+              with the request; in a talk MESSAGEs until END
     MESSAGE   a request or a reply
     END       no more of them
     ERROR     how the call failed, as JSON; instead of a reply or of END

@@ -40,6 +40,8 @@ class Method(Generic[Request, Reply]):
     roles: frozenset[Role]
     streams: bool = False
     """A stream of replies."""
+    is_operation: bool = False
+    """Whether it changes something, and `dtfctl.tracing` tells of it."""
     talks: bool = False
     """Streams both ways: the handler gets the iterator of requests and the `Call`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -12,7 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from dtfctl import guard
+from dtfctl import guard, tracing
 from dtfctl._version import VERSION
 from dtfctl.launcher.errors import LauncherError, OtherVersion, name_on_wire
 from dtfctl.launcher.identity.certificates import TlsFiles
@@ -171,7 +172,7 @@ class Server:
                 self._idle.notify_all()
 
     def _answer(self, connection: Connection, role: str, kind: int, body: bytes) -> bool:
-        path = body.decode(errors="replace") if kind == CALL else ""
+        path, _, parent = (body.decode(errors="replace") if kind == CALL else "").partition(" ")
         method, handler = self._table.get(path, (None, None))
         if method is None or handler is None:
             connection.send(_failed(path, _unknown(path)))
@@ -191,8 +192,10 @@ class Server:
             _stream(connection, method, lambda: handler(_read(method.request, body)))
             _hear_out(connection)
             return False
+        told = tracing.span(method.name, "server", parent) if method.is_operation else contextlib.nullcontext()
         try:
-            reply = (MESSAGE, codec.pack(handler(_read(method.request, body))))
+            with told:
+                reply = (MESSAGE, codec.pack(handler(_read(method.request, body))))
         except Exception as error:
             reply = _failed(method.path, error)
         connection.send(reply)

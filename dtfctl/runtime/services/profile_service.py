@@ -187,7 +187,8 @@ class ProfileService:
             client = self._clients.get(name)
             if client is None:
                 raise NotFoundError(f"{self._task} has nothing of {name!r}")
-            part = profile_pb2.ProfilePart(lost=client.lost + client.left_out, steps=client.runs, last=start + 1 >= len(client.parts))
+            lost, is_last = client.lost + client.left_out, start + 1 >= len(client.parts)
+            part = profile_pb2.ProfilePart(lost=lost, steps=client.runs, last=is_last)
             if start < len(client.parts):
                 part.events.CopyFrom(client.parts[start])
             if part.last:
