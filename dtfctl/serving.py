@@ -9,6 +9,8 @@ from dtfctl.values import value
 
 TOKEN = "DTF_SERVE_TOKEN"
 """The variable with what a client has to say before it is answered."""
+CERTIFICATES = "DTF_SERVE_CERTIFICATES"
+"""The variable with the server's certificates, as JSON, where it is to listen on the network."""
 SCRIPT = "serve_model.py"
 _BEGINNING = "serving "
 
@@ -21,7 +23,7 @@ class Announcement:
     host: str
     """The host's name for itself."""
     rest: int
-    """The port of HTTP on that host's loopback."""
+    """The port of HTTP, on that host's loopback if at no other address."""
     grpc: int
     versions: tuple[int, ...]
     tasks: tuple[str, ...]

@@ -60,6 +60,7 @@ def peer(folder: Path, name: str) -> None:
     """Serve one model by a TensorFlow session, until the input ends."""
     import tensorflow.compat.v1 as tf
 
+    from dtfctl.serve.door import Door
     from dtfctl.serve.web import Answer, WebServer
 
     session = tf.Session(graph=tf.Graph())
@@ -71,7 +72,7 @@ def peer(folder: Path, name: str) -> None:
         value = np.asarray(json.loads(body)["instances"], np.float32)
         return Answer(json.dumps({"predictions": call(value).tolist()}).encode())
 
-    server = WebServer(answer, sys.stdin.readline().strip())
+    server = WebServer(answer, Door(token=sys.stdin.readline().strip()))
     server.start()
     print(server.port, flush=True)
     sys.stdin.read()

@@ -10,11 +10,14 @@ from dtfctl.cli import _complete as complete
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._select import seconds
 
+WILD = ("0.0.0.0", "::", "[::]")
+
 
 @command(
     examples=[
         "dtfctl serve exported/mlp",
         "dtfctl serve --name ranker --port 8501 --grpc-port 8500 exported/mlp",
+        "dtfctl serve --listen 0.0.0.0 --port 8501 exported/mlp",
         "dtfctl serve --versions latest:2 --workers 2 exported/mlp",
         "dtfctl serve --inputs x --outputs probabilities=softmax frozen.pb",
         "dtfctl serve --inputs x --outputs y checkpoints",
@@ -39,6 +42,10 @@ def serve(
     grpc_port: Annotated[
         int, typer.Option("--grpc-port", metavar="N", min=0, max=65535, help="The port of gRPC; 0 for a free one.")
     ] = 0,
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="ADDRESS", help="Listen there, by TLS, to clients with a certificate."),
+    ] = "",
     versions: Annotated[
         str, typer.Option("--versions", metavar="WHICH", help="latest, latest:2, all, or numbers: 3,5.")
     ] = "latest",
@@ -76,9 +83,11 @@ def serve(
     cancel`. What is asked of a task that dies is asked of another, or of itself when it is back. New versions that
     appear in MODEL are loaded, warmed up, and take over without a gap.
 
-    It listens on loopback, to your own processes that say the token in the file that is printed. From another machine:
-    ssh -L 8501:127.0.0.1:8501 HOST. MODEL is a path on this machine where all hosts are this one or share its folder,
-    and else one that they have. See docs/serving.md.
+    It listens on loopback, to your own processes that say the token in the file that is printed. With --listen it
+    listens on the network, by TLS, and asks for a certificate, which lies in the folder that is printed. MODEL is a
+    path on this machine where all hosts are this one or share its folder, and else one that they have.
+
+    See docs/serving.md.
     """
     from dtfctl.launcher.operator.serving import ServeRequest
 
@@ -89,6 +98,7 @@ def serve(
         name=name,
         port=port,
         grpc_port=grpc_port,
+        listen=listen,
         versions=versions,
         inputs=tuple(inputs or ()),
         outputs=tuple(outputs or ()),
@@ -102,7 +112,8 @@ def serve(
     )
     served = cluster.serve(request, screen.note)
     at = served.at
-    url = f"http://127.0.0.1:{at.rest}/v1/models/{at.model}"
+    where = "127.0.0.1" if not served.certificates else at.host if listen in WILD else listen
+    url = f"{'https' if served.certificates else 'http'}://{where}:{at.rest}/v1/models/{at.model}"
     if screen.is_data:
         screen.data(
             "ServedModel",
@@ -111,9 +122,11 @@ def serve(
                 "job": served.job,
                 "model": at.model,
                 "url": url,
-                "grpc": f"127.0.0.1:{at.grpc}",
+                "grpc": f"{where}:{at.grpc}",
                 "host": at.host,
-                "token_file": served.token_file,
+                "token_file": served.token_file or None,
+                "certificates": served.certificates or None,
+                "server_name": served.server_name or None,
                 "versions": list(at.versions),
                 "tasks": list(at.tasks),
             },
@@ -122,7 +135,14 @@ def serve(
     numbers = ", ".join(map(str, at.versions))
     screen.print(f"{at.model} is served by {served.job} on {', '.join(at.tasks)}: version {numbers}")
     screen.print(f"  REST   {url}:predict")
-    screen.print(f"  gRPC   127.0.0.1:{at.grpc}")
+    screen.print(f"  gRPC   {where}:{at.grpc}")
+    if served.certificates:
+        folder = served.certificates
+        screen.print(f"  TLS    {folder}: ca.pem, serve-client.pem, serve-client.key; it is {served.server_name}")
+        known = f"--cacert {folder}/ca.pem --cert {folder}/serve-client.pem --key {folder}/serve-client.key"
+        named = f"https://{served.server_name}:{at.rest}/v1/models/{at.model}"
+        screen.next(f"curl {known} --connect-to ::{where}:{at.rest} {named}/metadata")
+        return 0
     screen.print(f"  token  {served.token_file}")
     screen.next(f'curl -H "Authorization: Bearer $(cat {served.token_file})" {url}/metadata')
     return 0

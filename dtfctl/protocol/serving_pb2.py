@@ -29,7 +29,7 @@ from dtfctl.protocol import meta_graph_pb2 as dtfctl_dot_protocol_dot_meta__grap
 from dtfctl.protocol import tensor_pb2 as dtfctl_dot_protocol_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64tfctl/protocol/serving.proto\x12\x03\x64tf\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1d\x64tfctl/protocol/example.proto\x1a dtfctl/protocol/meta_graph.proto\x1a\x1c\x64tfctl/protocol/tensor.proto\"\x8c\x01\n\tModelSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1b.google.protobuf.Int64ValueH\x00\x12\x17\n\rversion_label\x18\x04 \x01(\tH\x00\x12\x16\n\x0esignature_name\x18\x03 \x01(\tB\x10\n\x0eversion_choice\"\xbd\x01\n\x0ePredictRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12/\n\x06inputs\x18\x02 \x03(\x0b\x32\x1f.dtf.PredictRequest.InputsEntry\x12\x15\n\routput_filter\x18\x03 \x03(\t\x1a?\n\x0bInputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x1f\n\x05value\x18\x02 \x01(\x0b\x32\x10.dtf.TensorProto:\x02\x38\x01\"\xab\x01\n\x0fPredictResponse\x12\"\n\nmodel_spec\x18\x02 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x32\n\x07outputs\x18\x01 \x03(\x0b\x32!.dtf.PredictResponse.OutputsEntry\x1a@\n\x0cOutputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x1f\n\x05value\x18\x02 \x01(\x0b\x32\x10.dtf.TensorProto:\x02\x38\x01\"-\n\x0b\x45xampleList\x12\x1e\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x0c.dtf.Example\"W\n\x16\x45xampleListWithContext\x12\x1e\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x0c.dtf.Example\x12\x1d\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x0c.dtf.Example\"{\n\x05Input\x12(\n\x0c\x65xample_list\x18\x01 \x01(\x0b\x32\x10.dtf.ExampleListH\x00\x12@\n\x19\x65xample_list_with_context\x18\x02 \x01(\x0b\x32\x1b.dtf.ExampleListWithContextH\x00\x42\x06\n\x04kind\"%\n\x05\x43lass\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\".\n\x0f\x43lassifications\x12\x1b\n\x07\x63lasses\x18\x01 \x03(\x0b\x32\n.dtf.Class\"E\n\x14\x43lassificationResult\x12-\n\x0f\x63lassifications\x18\x01 \x03(\x0b\x32\x14.dtf.Classifications\"V\n\x15\x43lassificationRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x19\n\x05input\x18\x02 \x01(\x0b\x32\n.dtf.Input\"g\n\x16\x43lassificationResponse\x12\"\n\nmodel_spec\x18\x02 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.dtf.ClassificationResult\"\x1b\n\nRegression\x12\r\n\x05value\x18\x01 \x01(\x02\"8\n\x10RegressionResult\x12$\n\x0bregressions\x18\x01 \x03(\x0b\x32\x0f.dtf.Regression\"R\n\x11RegressionRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x19\n\x05input\x18\x02 \x01(\x0b\x32\n.dtf.Input\"_\n\x12RegressionResponse\x12\"\n\nmodel_spec\x18\x02 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12%\n\x06result\x18\x01 \x01(\x0b\x32\x15.dtf.RegressionResult\"\x98\x01\n\x0fSignatureDefMap\x12=\n\rsignature_def\x18\x01 \x03(\x0b\x32&.dtf.SignatureDefMap.SignatureDefEntry\x1a\x46\n\x11SignatureDefEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12 \n\x05value\x18\x02 \x01(\x0b\x32\x11.dtf.SignatureDef:\x02\x38\x01\"U\n\x17GetModelMetadataRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x16\n\x0emetadata_field\x18\x02 \x03(\t\"\xc4\x01\n\x18GetModelMetadataResponse\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12=\n\x08metadata\x18\x02 \x03(\x0b\x32+.dtf.GetModelMetadataResponse.MetadataEntry\x1a\x45\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any:\x02\x38\x01\";\n\x15GetModelStatusRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\":\n\rServingStatus\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\"\xcc\x01\n\x12ModelVersionStatus\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12,\n\x05state\x18\x02 \x01(\x0e\x32\x1d.dtf.ModelVersionStatus.State\x12\"\n\x06status\x18\x03 \x01(\x0b\x32\x12.dtf.ServingStatus\"S\n\x05State\x12\x0b\n\x07UNKNOWN\x10\x00\x12\t\n\x05START\x10\n\x12\x0b\n\x07LOADING\x10\x14\x12\r\n\tAVAILABLE\x10\x1e\x12\r\n\tUNLOADING\x10(\x12\x07\n\x03\x45ND\x10\x32\"e\n\x16GetModelStatusResponse\x12K\n\x14model_version_status\x18\x01 \x03(\x0b\x32\x17.dtf.ModelVersionStatusR\x14model_version_status\"2\n\nPredictLog\x12$\n\x07request\x18\x01 \x01(\x0b\x32\x13.dtf.PredictRequest\":\n\x0b\x43lassifyLog\x12+\n\x07request\x18\x01 \x01(\x0b\x32\x1a.dtf.ClassificationRequest\"5\n\nRegressLog\x12\'\n\x07request\x18\x01 \x01(\x0b\x32\x16.dtf.RegressionRequest\"\x95\x01\n\rPredictionLog\x12(\n\x0c\x63lassify_log\x18\x02 \x01(\x0b\x32\x10.dtf.ClassifyLogH\x00\x12&\n\x0bregress_log\x18\x03 \x01(\x0b\x32\x0f.dtf.RegressLogH\x00\x12&\n\x0bpredict_log\x18\x06 \x01(\x0b\x32\x0f.dtf.PredictLogH\x00\x42\n\n\x08log_type\"%\n\x12HealthCheckRequest\x12\x0f\n\x07service\x18\x01 \x01(\t\"\x9e\x01\n\x13HealthCheckResponse\x12\x36\n\x06status\x18\x01 \x01(\x0e\x32&.dtf.HealthCheckResponse.ServingStatus\"O\n\rServingStatus\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0b\n\x07SERVING\x10\x01\x12\x0f\n\x0bNOT_SERVING\x10\x02\x12\x13\n\x0fSERVICE_UNKNOWN\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64tfctl/protocol/serving.proto\x12\x03\x64tf\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1d\x64tfctl/protocol/example.proto\x1a dtfctl/protocol/meta_graph.proto\x1a\x1c\x64tfctl/protocol/tensor.proto\"\x8c\x01\n\tModelSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1b.google.protobuf.Int64ValueH\x00\x12\x17\n\rversion_label\x18\x04 \x01(\tH\x00\x12\x16\n\x0esignature_name\x18\x03 \x01(\tB\x10\n\x0eversion_choice\"\xbd\x01\n\x0ePredictRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12/\n\x06inputs\x18\x02 \x03(\x0b\x32\x1f.dtf.PredictRequest.InputsEntry\x12\x15\n\routput_filter\x18\x03 \x03(\t\x1a?\n\x0bInputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x1f\n\x05value\x18\x02 \x01(\x0b\x32\x10.dtf.TensorProto:\x02\x38\x01\"\xab\x01\n\x0fPredictResponse\x12\"\n\nmodel_spec\x18\x02 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x32\n\x07outputs\x18\x01 \x03(\x0b\x32!.dtf.PredictResponse.OutputsEntry\x1a@\n\x0cOutputsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x1f\n\x05value\x18\x02 \x01(\x0b\x32\x10.dtf.TensorProto:\x02\x38\x01\"-\n\x0b\x45xampleList\x12\x1e\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x0c.dtf.Example\"W\n\x16\x45xampleListWithContext\x12\x1e\n\x08\x65xamples\x18\x01 \x03(\x0b\x32\x0c.dtf.Example\x12\x1d\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x0c.dtf.Example\"{\n\x05Input\x12(\n\x0c\x65xample_list\x18\x01 \x01(\x0b\x32\x10.dtf.ExampleListH\x00\x12@\n\x19\x65xample_list_with_context\x18\x02 \x01(\x0b\x32\x1b.dtf.ExampleListWithContextH\x00\x42\x06\n\x04kind\"%\n\x05\x43lass\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\".\n\x0f\x43lassifications\x12\x1b\n\x07\x63lasses\x18\x01 \x03(\x0b\x32\n.dtf.Class\"E\n\x14\x43lassificationResult\x12-\n\x0f\x63lassifications\x18\x01 \x03(\x0b\x32\x14.dtf.Classifications\"V\n\x15\x43lassificationRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x19\n\x05input\x18\x02 \x01(\x0b\x32\n.dtf.Input\"g\n\x16\x43lassificationResponse\x12\"\n\nmodel_spec\x18\x02 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.dtf.ClassificationResult\"\x1b\n\nRegression\x12\r\n\x05value\x18\x01 \x01(\x02\"8\n\x10RegressionResult\x12$\n\x0bregressions\x18\x01 \x03(\x0b\x32\x0f.dtf.Regression\"R\n\x11RegressionRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x19\n\x05input\x18\x02 \x01(\x0b\x32\n.dtf.Input\"_\n\x12RegressionResponse\x12\"\n\nmodel_spec\x18\x02 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12%\n\x06result\x18\x01 \x01(\x0b\x32\x15.dtf.RegressionResult\"H\n\rInferenceTask\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x13\n\x0bmethod_name\x18\x02 \x01(\t\"\xaf\x01\n\x0fInferenceResult\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12:\n\x15\x63lassification_result\x18\x02 \x01(\x0b\x32\x19.dtf.ClassificationResultH\x00\x12\x32\n\x11regression_result\x18\x03 \x01(\x0b\x32\x15.dtf.RegressionResultH\x00\x42\x08\n\x06result\"U\n\x15MultiInferenceRequest\x12!\n\x05tasks\x18\x01 \x03(\x0b\x32\x12.dtf.InferenceTask\x12\x19\n\x05input\x18\x02 \x01(\x0b\x32\n.dtf.Input\"?\n\x16MultiInferenceResponse\x12%\n\x07results\x18\x01 \x03(\x0b\x32\x14.dtf.InferenceResult\"\x98\x01\n\x0fSignatureDefMap\x12=\n\rsignature_def\x18\x01 \x03(\x0b\x32&.dtf.SignatureDefMap.SignatureDefEntry\x1a\x46\n\x11SignatureDefEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12 \n\x05value\x18\x02 \x01(\x0b\x32\x11.dtf.SignatureDef:\x02\x38\x01\"U\n\x17GetModelMetadataRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12\x16\n\x0emetadata_field\x18\x02 \x03(\t\"\xc4\x01\n\x18GetModelMetadataResponse\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\x12=\n\x08metadata\x18\x02 \x03(\x0b\x32+.dtf.GetModelMetadataResponse.MetadataEntry\x1a\x45\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any:\x02\x38\x01\";\n\x15GetModelStatusRequest\x12\"\n\nmodel_spec\x18\x01 \x01(\x0b\x32\x0e.dtf.ModelSpec\":\n\rServingStatus\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\"\xcc\x01\n\x12ModelVersionStatus\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12,\n\x05state\x18\x02 \x01(\x0e\x32\x1d.dtf.ModelVersionStatus.State\x12\"\n\x06status\x18\x03 \x01(\x0b\x32\x12.dtf.ServingStatus\"S\n\x05State\x12\x0b\n\x07UNKNOWN\x10\x00\x12\t\n\x05START\x10\n\x12\x0b\n\x07LOADING\x10\x14\x12\r\n\tAVAILABLE\x10\x1e\x12\r\n\tUNLOADING\x10(\x12\x07\n\x03\x45ND\x10\x32\"e\n\x16GetModelStatusResponse\x12K\n\x14model_version_status\x18\x01 \x03(\x0b\x32\x17.dtf.ModelVersionStatusR\x14model_version_status\"2\n\nPredictLog\x12$\n\x07request\x18\x01 \x01(\x0b\x32\x13.dtf.PredictRequest\":\n\x0b\x43lassifyLog\x12+\n\x07request\x18\x01 \x01(\x0b\x32\x1a.dtf.ClassificationRequest\"5\n\nRegressLog\x12\'\n\x07request\x18\x01 \x01(\x0b\x32\x16.dtf.RegressionRequest\"\x95\x01\n\rPredictionLog\x12(\n\x0c\x63lassify_log\x18\x02 \x01(\x0b\x32\x10.dtf.ClassifyLogH\x00\x12&\n\x0bregress_log\x18\x03 \x01(\x0b\x32\x0f.dtf.RegressLogH\x00\x12&\n\x0bpredict_log\x18\x06 \x01(\x0b\x32\x0f.dtf.PredictLogH\x00\x42\n\n\x08log_type\"%\n\x12HealthCheckRequest\x12\x0f\n\x07service\x18\x01 \x01(\t\"\x9e\x01\n\x13HealthCheckResponse\x12\x36\n\x06status\x18\x01 \x01(\x0e\x32&.dtf.HealthCheckResponse.ServingStatus\"O\n\rServingStatus\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0b\n\x07SERVING\x10\x01\x12\x0f\n\x0bNOT_SERVING\x10\x02\x12\x13\n\x0fSERVICE_UNKNOWN\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -78,38 +78,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGRESSIONREQUEST']._serialized_end=1482
   _globals['_REGRESSIONRESPONSE']._serialized_start=1484
   _globals['_REGRESSIONRESPONSE']._serialized_end=1579
-  _globals['_SIGNATUREDEFMAP']._serialized_start=1582
-  _globals['_SIGNATUREDEFMAP']._serialized_end=1734
-  _globals['_SIGNATUREDEFMAP_SIGNATUREDEFENTRY']._serialized_start=1664
-  _globals['_SIGNATUREDEFMAP_SIGNATUREDEFENTRY']._serialized_end=1734
-  _globals['_GETMODELMETADATAREQUEST']._serialized_start=1736
-  _globals['_GETMODELMETADATAREQUEST']._serialized_end=1821
-  _globals['_GETMODELMETADATARESPONSE']._serialized_start=1824
-  _globals['_GETMODELMETADATARESPONSE']._serialized_end=2020
-  _globals['_GETMODELMETADATARESPONSE_METADATAENTRY']._serialized_start=1951
-  _globals['_GETMODELMETADATARESPONSE_METADATAENTRY']._serialized_end=2020
-  _globals['_GETMODELSTATUSREQUEST']._serialized_start=2022
-  _globals['_GETMODELSTATUSREQUEST']._serialized_end=2081
-  _globals['_SERVINGSTATUS']._serialized_start=2083
-  _globals['_SERVINGSTATUS']._serialized_end=2141
-  _globals['_MODELVERSIONSTATUS']._serialized_start=2144
-  _globals['_MODELVERSIONSTATUS']._serialized_end=2348
-  _globals['_MODELVERSIONSTATUS_STATE']._serialized_start=2265
-  _globals['_MODELVERSIONSTATUS_STATE']._serialized_end=2348
-  _globals['_GETMODELSTATUSRESPONSE']._serialized_start=2350
-  _globals['_GETMODELSTATUSRESPONSE']._serialized_end=2451
-  _globals['_PREDICTLOG']._serialized_start=2453
-  _globals['_PREDICTLOG']._serialized_end=2503
-  _globals['_CLASSIFYLOG']._serialized_start=2505
-  _globals['_CLASSIFYLOG']._serialized_end=2563
-  _globals['_REGRESSLOG']._serialized_start=2565
-  _globals['_REGRESSLOG']._serialized_end=2618
-  _globals['_PREDICTIONLOG']._serialized_start=2621
-  _globals['_PREDICTIONLOG']._serialized_end=2770
-  _globals['_HEALTHCHECKREQUEST']._serialized_start=2772
-  _globals['_HEALTHCHECKREQUEST']._serialized_end=2809
-  _globals['_HEALTHCHECKRESPONSE']._serialized_start=2812
-  _globals['_HEALTHCHECKRESPONSE']._serialized_end=2970
-  _globals['_HEALTHCHECKRESPONSE_SERVINGSTATUS']._serialized_start=2891
-  _globals['_HEALTHCHECKRESPONSE_SERVINGSTATUS']._serialized_end=2970
+  _globals['_INFERENCETASK']._serialized_start=1581
+  _globals['_INFERENCETASK']._serialized_end=1653
+  _globals['_INFERENCERESULT']._serialized_start=1656
+  _globals['_INFERENCERESULT']._serialized_end=1831
+  _globals['_MULTIINFERENCEREQUEST']._serialized_start=1833
+  _globals['_MULTIINFERENCEREQUEST']._serialized_end=1918
+  _globals['_MULTIINFERENCERESPONSE']._serialized_start=1920
+  _globals['_MULTIINFERENCERESPONSE']._serialized_end=1983
+  _globals['_SIGNATUREDEFMAP']._serialized_start=1986
+  _globals['_SIGNATUREDEFMAP']._serialized_end=2138
+  _globals['_SIGNATUREDEFMAP_SIGNATUREDEFENTRY']._serialized_start=2068
+  _globals['_SIGNATUREDEFMAP_SIGNATUREDEFENTRY']._serialized_end=2138
+  _globals['_GETMODELMETADATAREQUEST']._serialized_start=2140
+  _globals['_GETMODELMETADATAREQUEST']._serialized_end=2225
+  _globals['_GETMODELMETADATARESPONSE']._serialized_start=2228
+  _globals['_GETMODELMETADATARESPONSE']._serialized_end=2424
+  _globals['_GETMODELMETADATARESPONSE_METADATAENTRY']._serialized_start=2355
+  _globals['_GETMODELMETADATARESPONSE_METADATAENTRY']._serialized_end=2424
+  _globals['_GETMODELSTATUSREQUEST']._serialized_start=2426
+  _globals['_GETMODELSTATUSREQUEST']._serialized_end=2485
+  _globals['_SERVINGSTATUS']._serialized_start=2487
+  _globals['_SERVINGSTATUS']._serialized_end=2545
+  _globals['_MODELVERSIONSTATUS']._serialized_start=2548
+  _globals['_MODELVERSIONSTATUS']._serialized_end=2752
+  _globals['_MODELVERSIONSTATUS_STATE']._serialized_start=2669
+  _globals['_MODELVERSIONSTATUS_STATE']._serialized_end=2752
+  _globals['_GETMODELSTATUSRESPONSE']._serialized_start=2754
+  _globals['_GETMODELSTATUSRESPONSE']._serialized_end=2855
+  _globals['_PREDICTLOG']._serialized_start=2857
+  _globals['_PREDICTLOG']._serialized_end=2907
+  _globals['_CLASSIFYLOG']._serialized_start=2909
+  _globals['_CLASSIFYLOG']._serialized_end=2967
+  _globals['_REGRESSLOG']._serialized_start=2969
+  _globals['_REGRESSLOG']._serialized_end=3022
+  _globals['_PREDICTIONLOG']._serialized_start=3025
+  _globals['_PREDICTIONLOG']._serialized_end=3174
+  _globals['_HEALTHCHECKREQUEST']._serialized_start=3176
+  _globals['_HEALTHCHECKREQUEST']._serialized_end=3213
+  _globals['_HEALTHCHECKRESPONSE']._serialized_start=3216
+  _globals['_HEALTHCHECKRESPONSE']._serialized_end=3374
+  _globals['_HEALTHCHECKRESPONSE_SERVINGSTATUS']._serialized_start=3295
+  _globals['_HEALTHCHECKRESPONSE_SERVINGSTATUS']._serialized_end=3374
 # @@protoc_insertion_point(module_scope)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import hmac
 import time
 from collections.abc import Callable
 from typing import Any
 
+import grpc
+
 from dtfctl.protocol import serving_pb2 as messages
-from dtfctl.runtime.framework.errors import Code, InvalidArgumentError, NotFoundError, OpError, UnauthenticatedError
+from dtfctl.runtime.framework.errors import (
+    Code,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    UnauthenticatedError,
+    UnimplementedError,
+)
 from dtfctl.runtime.framework.tensor_codec import encode_tensor
 from dtfctl.runtime.services.calls import Call, Handler
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server, service, unary
 from dtfctl.serve import questions
+from dtfctl.serve.door import Door
 from dtfctl.serve.figures import Figures
 from dtfctl.serve.model import Asked, Model
 from dtfctl.serve.signatures import CLASSIFY, REGRESS, Signature
@@ -22,23 +31,31 @@ PREDICTION = "tensorflow.serving.PredictionService"
 MODEL = "tensorflow.serving.ModelService"
 HEALTH = "grpc.health.v1.Health"
 METADATA = "signature_def"
+MOST_TASKS = 64
 _PACKED = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
+
+
+def _credentials(door: Door) -> grpc.ServerCredentials | None:
+    if door.identity is None:
+        return None
+    pem = door.identity.pem()
+    return grpc.ssl_server_credentials([(pem.key, pem.cert)], pem.ca, require_client_auth=True)
 
 
 class GrpcServer:
     """Serves from `start` until `stop`.
 
     Args:
-        token: what clients say in the metadata `authorization`: `Bearer TOKEN`.
-        port: of loopback; 0: a free one, which `port` tells.
+        door: where it listens, and to whom.
+        port: 0: a free one, which `port` tells.
     """
 
-    def __init__(self, model: Model, figures: Figures, token: str, patience_s: float, port: int = 0) -> None:
+    def __init__(self, model: Model, figures: Figures, door: Door, patience_s: float, port: int = 0) -> None:
         """Listen. Raises OSError: the port is taken."""
         self._model = model
         self._figures = figures
         self._patience_s = patience_s
-        self._authorization = f"Bearer {token}".encode()
+        self._door = door
         made: dict[str, Handler] = {
             **service(
                 PREDICTION,
@@ -46,6 +63,7 @@ class GrpcServer:
                     "Predict": self._handler(messages.PredictRequest, self._predict, "Predict"),
                     "Classify": self._handler(messages.ClassificationRequest, self._classify, "Classify"),
                     "Regress": self._handler(messages.RegressionRequest, self._regress, "Regress"),
+                    "MultiInference": self._handler(messages.MultiInferenceRequest, self._several, "MultiInference"),
                     "GetModelMetadata": self._handler(messages.GetModelMetadataRequest, self._metadata),
                 },
             ),
@@ -53,7 +71,7 @@ class GrpcServer:
             **service(HEALTH, {"Check": self._handler(messages.HealthCheckRequest, self._health)}),
         }
         self._server = new_server(made.get)
-        self.port = listen_tcp(self._server, f"127.0.0.1:{port}", None)
+        self.port = listen_tcp(self._server, f"{door.address}:{port}", _credentials(door))
 
     def start(self) -> None:
         self._server.start()
@@ -66,7 +84,7 @@ class GrpcServer:
         def handle(request: Any, call: Call) -> Any:
             began = time.perf_counter()
             given = dict(call.metadata).get("authorization", "")
-            if not hmac.compare_digest(given.encode() if isinstance(given, str) else given, self._authorization):
+            if not self._door.knows(given.encode() if isinstance(given, str) else given):
                 raise UnauthenticatedError(
                     "say `authorization: Bearer TOKEN` in the metadata, with this cluster's token"
                 )
@@ -87,19 +105,18 @@ class GrpcServer:
     def _asked(self, spec: Any, call: Call, outputs: tuple[str, ...] = ()) -> Asked:
         left = call.time_left()
         patience = self._patience_s if left is None else min(left, self._patience_s)
-        return Asked(self._number(spec), spec.signature_name, outputs, time.monotonic() + patience)
+        number, label = self._which(spec)
+        return Asked(number, spec.signature_name, outputs, time.monotonic() + patience, label)
 
-    def _number(self, spec: Any) -> int | None:
-        """Read which version is meant.
+    def _which(self, spec: Any) -> tuple[int | None, str]:
+        """Read the number or the label of the version that is meant; neither: the newest.
 
         Raises:
-            NotFoundError: it is another model. InvalidArgumentError: it is named by a label.
+            NotFoundError: it is another model.
         """
         if spec.name != self._model.name:
             raise NotFoundError(f"Servable not found for request: Latest({spec.name})")
-        if spec.WhichOneof("version_choice") == "version_label":
-            raise InvalidArgumentError("versions have no labels here: name one by its number")
-        return int(spec.version.value) if spec.HasField("version") else None
+        return int(spec.version.value) if spec.HasField("version") else None, str(spec.version_label)
 
     def _fill(self, spec: Any, version: Version, signature: Signature | None) -> None:
         spec.name = self._model.name
@@ -116,21 +133,24 @@ class GrpcServer:
             made.outputs[name].CopyFrom(encode_tensor(value, types[name]))
         return made
 
-    def _examples(self, request: Any, call: Call, method: str) -> tuple[Version, Signature, Any, int]:
+    def _examples(self, spec: Any, given: Any, call: Call, method: str) -> tuple[Version, Signature, Any, int]:
         rows = 0
 
         def read(signature: Signature) -> Any:
             nonlocal rows
             questions.check_method(signature, method)
-            found = questions.examples(signature, request.input)
+            found = questions.examples(signature, given)
             rows = len(next(iter(found.values())))
             return found
 
-        version, signature, found = self._model.ask(self._asked(request.model_spec, call), read)
+        version, signature, found = self._model.ask(self._asked(spec, call), read)
         return version, signature, found, rows
 
     def _classify(self, request: Any, call: Call) -> Any:
-        version, signature, found, rows = self._examples(request, call, CLASSIFY)
+        return self._classified(request.model_spec, request.input, call)
+
+    def _classified(self, spec: Any, given: Any, call: Call) -> Any:
+        version, signature, found, rows = self._examples(spec, given, call, CLASSIFY)
         made = messages.ClassificationResponse()
         self._fill(made.model_spec, version, signature)
         for pairs in questions.classes(found, rows):
@@ -140,12 +160,59 @@ class GrpcServer:
         return made
 
     def _regress(self, request: Any, call: Call) -> Any:
-        version, signature, found, rows = self._examples(request, call, REGRESS)
+        return self._regressed(request.model_spec, request.input, call)
+
+    def _regressed(self, spec: Any, given: Any, call: Call) -> Any:
+        version, signature, found, rows = self._examples(spec, given, call, REGRESS)
         made = messages.RegressionResponse()
         self._fill(made.model_spec, version, signature)
         for number in questions.regressions(found, rows):
             made.result.regressions.add(value=number)
         return made
+
+    def _several(self, request: Any, call: Call) -> Any:
+        """Ask several signatures of the same Examples: of one version, whatever comes meanwhile."""
+        self._check_tasks(request.tasks)
+        which = self._which(request.tasks[0].model_spec)
+        while True:
+            number = self._model.find(*which).source.version
+            try:
+                return self._of_one_version(request, call, number)
+            except NotFoundError:
+                # It was replaced between one task and another: all ask its successor.
+                if self._model.find(*which).source.version == number:
+                    raise
+
+    def _of_one_version(self, request: Any, call: Call, number: int) -> Any:
+        made = messages.MultiInferenceResponse()
+        for task in request.tasks:
+            spec = messages.ModelSpec()
+            spec.CopyFrom(task.model_spec)
+            spec.version.value = number
+            one = made.results.add()
+            if task.method_name == CLASSIFY:
+                classified = self._classified(spec, request.input, call)
+                one.classification_result.CopyFrom(classified.result)
+                one.model_spec.CopyFrom(classified.model_spec)
+            else:
+                regressed = self._regressed(spec, request.input, call)
+                one.regression_result.CopyFrom(regressed.result)
+                one.model_spec.CopyFrom(regressed.model_spec)
+        return made
+
+    def _check_tasks(self, tasks: Any) -> None:
+        if not 0 < len(tasks) <= MOST_TASKS:
+            raise InvalidArgumentError(f"a multi-inference request has 1 to {MOST_TASKS} tasks, not {len(tasks)}")
+        first = self._which(tasks[0].model_spec)
+        names = set()
+        for task in tasks:
+            if task.method_name not in (CLASSIFY, REGRESS):
+                raise UnimplementedError(f"method {task.method_name!r} is none of {CLASSIFY} and {REGRESS}")
+            if self._which(task.model_spec) != first:
+                raise InvalidArgumentError("the tasks of a multi-inference request have to ask one version of a model")
+            names.add(task.model_spec.signature_name)
+        if len(names) != len(tasks):
+            raise InvalidArgumentError("the tasks of a multi-inference request have to ask different signatures")
 
     def _metadata(self, request: Any, _call: Call) -> Any:
         strange = sorted(set(request.metadata_field) - {METADATA})
@@ -153,7 +220,7 @@ class GrpcServer:
             raise InvalidArgumentError(
                 f"Metadata field {', '.join(strange) or '(none)'} is not supported; ask for {METADATA}"
             )
-        version = self._model.find(self._number(request.model_spec))
+        version = self._model.find(*self._which(request.model_spec))
         made = messages.GetModelMetadataResponse()
         self._fill(made.model_spec, version, None)
         held = made.metadata[METADATA]
@@ -163,7 +230,9 @@ class GrpcServer:
 
     def _status(self, request: Any, _call: Call) -> Any:
         made = messages.GetModelStatusResponse()
-        for number, state in sorted(self._model.states(self._number(request.model_spec)).items(), reverse=True):
+        wanted, label = self._which(request.model_spec)
+        wanted = self._model.number(label) if label else wanted
+        for number, state in sorted(self._model.states(wanted).items(), reverse=True):
             one = made.model_version_status.add(version=number, state=state.state)
             one.status.error_code = state.code
             one.status.error_message = state.message

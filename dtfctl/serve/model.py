@@ -52,10 +52,12 @@ class Asked:
     """What a client asks."""
 
     version: int | None
+    """None: that of the label, or the newest."""
     signature: str = ""
     outputs: tuple[str, ...] = ()
     """None: all."""
     until: float = 0.0
+    label: str = ""
 
 
 class Model:
@@ -70,6 +72,8 @@ class Model:
         self._versions: dict[int, Version] = {}
         self._states: dict[int, State] = {}
         self._failed: dict[Source, float] = {}
+        self._labels: dict[str, int] = {}
+        self._said = ""
         self._closing = threading.Event()
         self.requests = 0
 
@@ -90,6 +94,7 @@ class Model:
         if not self._versions:
             assert problem is not None
             raise problem
+        self._read_labels()
         guard.forever(self._watch, name="versions").start()
 
     def close(self) -> None:
@@ -101,12 +106,25 @@ class Model:
 
     # ------------------------------------------------------------------ what clients ask
 
-    def find(self, number: int | None) -> Version:
-        """Find a version that is served; None: the newest.
+    def number(self, label: str) -> int:
+        """Tell which version has a label.
 
         Raises:
-            NotFoundError: there is none, UnavailableError: not yet.
+            InvalidArgumentError: none.
         """
+        found = self._labels.get(label)
+        if found is None:
+            raise InvalidArgumentError(f"Unrecognized servable version label: {label}")
+        return found
+
+    def find(self, number: int | None, label: str = "") -> Version:
+        """Find a version that is served; None: that of the label, or the newest.
+
+        Raises:
+            NotFoundError: there is none, UnavailableError: not yet. InvalidArgumentError: there is no such label.
+        """
+        if label:
+            number = self.number(label)
         served = self._versions
         wanted = max(served, default=None) if number is None else number
         found = None if wanted is None else served.get(wanted)
@@ -141,7 +159,7 @@ class Model:
         """
         self.requests += 1
         while True:
-            version = self.find(asked.version)
+            version = self.find(asked.version, asked.label)
             signature = self.signature(version, asked.signature)
             known = [port.alias for port in signature.outputs]
             strange = set(asked.outputs) - set(known)
@@ -152,7 +170,7 @@ class Model:
                 found = version.run(signature, outputs, read(signature), asked.until)
             except UnavailableError:
                 # It was replaced in this moment: its successor answers.
-                if asked.version is not None or self.find(None) is version:
+                if asked.version is not None or self.find(None, asked.label) is version:
                     raise
                 continue
             return version, signature, dict(zip(outputs, found))
@@ -197,10 +215,21 @@ class Model:
         settled = [source for source in found if time.time_ns() - source.stamp > SETTLED_NS]
         chosen = self._policy.choose(settled)
         if chosen:
-            self._turn_to(chosen)
+            # Before a version goes its labels have moved on.
+            self._turn_to(chosen, self._read_labels)
 
-    def _turn_to(self, chosen: Sequence[Source]) -> Exception | None:
-        """Load what is new, then give up what is not chosen any more: there is a version at every moment."""
+    def _read_labels(self) -> None:
+        """Look for labels; while their file makes no sense, those from before stay."""
+        try:
+            self._labels, said = sources.labels(self._path), ""
+        except NoModel as error:
+            said = str(error)
+        if said and said != self._said:
+            log.error("%s", said)
+        self._said = said
+
+    def _turn_to(self, chosen: Sequence[Source], loaded: Callable[[], None] = lambda: None) -> Exception | None:
+        """Load what is new, call `loaded`, then give up what is not chosen: there is a version at every moment."""
         problem: Exception | None = None
         served = self._versions
         for source in chosen:
@@ -208,6 +237,7 @@ class Model:
             again = time.monotonic() - self._failed.get(source, float("-inf")) > AGAIN_S
             if (now is None or now.source != source) and again and not self._closing.is_set():
                 problem = self._begin(source) or problem
+        loaded()
         kept = {source.version for source in chosen}
         if not kept & self._versions.keys():
             return problem  # nothing of it could be loaded

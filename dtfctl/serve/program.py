@@ -22,6 +22,7 @@ from dtfctl.runtime.train.progress import report
 from dtfctl.runtime.train.server_lib import TARGET_VARIABLE
 from dtfctl.serve.batching import LOST
 from dtfctl.serve.calls import GrpcServer
+from dtfctl.serve.door import Door, identity_of
 from dtfctl.serve.figures import Figures
 from dtfctl.serve.loading import Names
 from dtfctl.serve.model import Model
@@ -29,7 +30,7 @@ from dtfctl.serve.routes import Routes
 from dtfctl.serve.sources import Policy, Source
 from dtfctl.serve.versions import Version
 from dtfctl.serve.web import WebServer
-from dtfctl.serving import TOKEN, Announcement
+from dtfctl.serving import CERTIFICATES, TOKEN, Announcement
 
 log = logging.getLogger("dtfctl.serve")
 
@@ -47,15 +48,19 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("dtfctl.serve").setLevel(logging.INFO)
     raise_limit()
-    token = os.environ.pop(TOKEN, "")
-    if len(token) < 16:
+    token, certificates = os.environ.pop(TOKEN, ""), os.environ.pop(CERTIFICATES, "")
+    if len(token) < 16 and not certificates:
         print(f"no token to ask of clients: {TOKEN} has to be set, to 16 characters or more", file=sys.stderr)
         return 2
+    if bool(options.listen) != bool(certificates):
+        print(f"--listen and {CERTIFICATES} go together", file=sys.stderr)
+        return 2
+    door = Door(options.listen, identity=identity_of(certificates)) if certificates else Door(token=token)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     try:
-        return _serve(options, token, stopped)
+        return _serve(options, door, stopped)
     except (DtfctlError, OSError, ValueError, KeyError) as error:  # the last two of a graph that cannot be read
         print(f"{options.model} is not served: {error}", file=sys.stderr)
         return 1
@@ -65,6 +70,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     parser = argparse.ArgumentParser(prog="serve_model", description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--name", required=True)
+    parser.add_argument("--listen", default="")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--grpc-port", type=int, default=0)
     parser.add_argument("--versions", default="latest")
@@ -84,7 +90,7 @@ def _tasks() -> list[str]:
     ] or [""]
 
 
-def _serve(options: Any, token: str, stopped: threading.Event) -> int:
+def _serve(options: Any, door: Door, stopped: threading.Event) -> int:
     target, tasks = os.environ.get(TARGET_VARIABLE, ""), _tasks()
     names = Names(tuple(options.inputs), tuple(options.outputs), tuple(options.tags.split(",")))
 
@@ -100,13 +106,13 @@ def _serve(options: Any, token: str, stopped: threading.Event) -> int:
             return 0
         former = _former_ports()
         web = _listen(
-            lambda port: WebServer(Routes(model, figures, options.request_timeout).answer, token, port),
+            lambda port: WebServer(Routes(model, figures, options.request_timeout).answer, door, port),
             options.port,
             former[0],
         )
         stack.callback(web.close)
         grpc = _listen(
-            lambda port: GrpcServer(model, figures, token, options.request_timeout, port), options.grpc_port, former[1]
+            lambda port: GrpcServer(model, figures, door, options.request_timeout, port), options.grpc_port, former[1]
         )
         stack.callback(grpc.stop, GRACE_S)
         _note_ports(web.port, grpc.port)

@@ -1,8 +1,8 @@
 """The REST API: addresses and what is done at them.
 
-POST /v1/models/NAME[/versions/N]:predict | :classify | :regress
-GET  /v1/models/NAME[/versions/N]             how the versions are
-GET  /v1/models/NAME[/versions/N]/metadata    the signatures
+POST /v1/models/NAME[/versions/N | /labels/L]:predict | :classify | :regress
+GET  /v1/models/NAME[/versions/N | /labels/L]             how the versions are
+GET  /v1/models/NAME[/versions/N | /labels/L]/metadata    the signatures
 GET  /healthz                                 200 where requests are answered, else 503
 GET  /monitoring/prometheus/metrics           counts and latencies
 """
@@ -14,7 +14,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from google.protobuf.json_format import MessageToDict
@@ -30,7 +30,9 @@ from dtfctl.serve.web import Answer, failure
 log = logging.getLogger(__name__)
 
 METHODS = {"classify": CLASSIFY, "regress": REGRESS}
-_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?(?::(\w+)|/(metadata))?")
+_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?(?::(\w+)|/(metadata))?")
+Which: TypeAlias = tuple[int | None, str]
+"""A version's number, or its label, as in an address; neither: the newest."""
 _STATUS: dict[int, int] = {
     Code.INVALID_ARGUMENT: 400,
     Code.OUT_OF_RANGE: 400,
@@ -69,12 +71,12 @@ class Routes:
                 return failure(f"Malformed request: {method} {path}", 404)
             if found[1] != self._model.name:
                 raise NotFoundError(f"Servable not found for request: Latest({found[1]})")
-            number = None if found[2] is None else int(found[2])
-            if method == "GET" and found[3] is None:
-                return self._metadata(number) if found[4] else self._status(number)
-            if method == "POST" and found[3] in self._verbs:
-                verb = found[3]
-                made = Answer(self._verbs[verb](number, rest.parse(body)))
+            which = (None if found[2] is None else int(found[2]), found[3] or "")
+            if method == "GET" and found[4] is None:
+                return self._metadata(which) if found[5] else self._status(which)
+            if method == "POST" and found[4] in self._verbs:
+                verb = found[4]
+                made = Answer(self._verbs[verb](which, rest.parse(body)))
                 self._figures.note(verb, "OK", time.perf_counter() - began)
                 return made
             return failure(f"Malformed request: {method} {path}", 404)
@@ -87,39 +89,41 @@ class Routes:
             return failure(f"{type(error).__name__}: {error}", 500)
 
     @property
-    def _verbs(self) -> dict[str, Callable[[int | None, dict[str, Any]], bytes]]:
+    def _verbs(self) -> dict[str, Callable[[Which, dict[str, Any]], bytes]]:
         return {"predict": self._predict, "classify": self._classify, "regress": self._regress}
 
-    def _asked(self, number: int | None, request: dict[str, Any]) -> Asked:
-        return Asked(number, rest.signature_name(request), until=time.monotonic() + self._patience_s)
+    def _asked(self, which: Which, request: dict[str, Any]) -> Asked:
+        until = time.monotonic() + self._patience_s
+        return Asked(which[0], rest.signature_name(request), until=until, label=which[1])
 
-    def _predict(self, number: int | None, request: dict[str, Any]) -> bytes:
+    def _predict(self, which: Which, request: dict[str, Any]) -> bytes:
         by_rows = "instances" in request
 
         def read(signature: Signature) -> Any:
             return rest.inputs(request, signature)[0]
 
-        _, _, found = self._model.ask(self._asked(number, request), read)
+        _, _, found = self._model.ask(self._asked(which, request), read)
         return rest.predictions(found, by_rows)
 
-    def _classify(self, number: int | None, request: dict[str, Any]) -> bytes:
-        found, rows = self._of_examples(number, request, CLASSIFY)
+    def _classify(self, which: Which, request: dict[str, Any]) -> bytes:
+        found, rows = self._of_examples(which, request, CLASSIFY)
         return rest.results(questions.classes(found, rows))
 
-    def _regress(self, number: int | None, request: dict[str, Any]) -> bytes:
-        found, rows = self._of_examples(number, request, REGRESS)
+    def _regress(self, which: Which, request: dict[str, Any]) -> bytes:
+        found, rows = self._of_examples(which, request, REGRESS)
         return rest.results(questions.regressions(found, rows))
 
-    def _of_examples(self, number: int | None, request: dict[str, Any], method: str) -> tuple[dict[str, Any], int]:
+    def _of_examples(self, which: Which, request: dict[str, Any], method: str) -> tuple[dict[str, Any], int]:
         sent = rest.examples(request)
 
         def read(signature: Signature) -> Any:
             questions.check_method(signature, method)
             return questions.examples(signature, sent)
 
-        return self._model.ask(self._asked(number, request), read)[2], len(request["examples"])
+        return self._model.ask(self._asked(which, request), read)[2], len(request["examples"])
 
-    def _status(self, number: int | None) -> Answer:
+    def _status(self, which: Which) -> Answer:
+        number = self._model.number(which[1]) if which[1] else which[0]
         states = self._model.states(number)
         content = [
             {
@@ -131,8 +135,8 @@ class Routes:
         ]
         return Answer(json.dumps({"model_version_status": content}, indent=1).encode())
 
-    def _metadata(self, number: int | None) -> Answer:
-        version = self._model.find(number)
+    def _metadata(self, which: Which) -> Answer:
+        version = self._model.find(*which)
         described = MessageToDict(
             SignatureDefMap(signature_def=version.definitions),
             preserving_proto_field_name=True,

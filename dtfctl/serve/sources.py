@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable
@@ -12,6 +13,9 @@ from dtfctl.errors import DtfctlError
 from dtfctl.values import value
 
 Kind = Literal["saved_model", "frozen", "checkpoint"]
+LABELS = "labels.json"
+MOST_LABELS = 64 * 1024
+"""Bytes of a file of labels."""
 SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
 _STEP = re.compile(r"-(\d+)$")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -91,6 +95,31 @@ def find(model: str) -> list[Source]:
             if inside is not None:
                 versions.append(inside)
     return versions or _checkpoints(path) or _none(model)
+
+
+def labels(model: str) -> dict[str, int]:
+    """Read the names of versions, `{"stable": 3}`, from the file `labels.json` in a model's folder; none without it.
+
+    Raises:
+        NoModel: the file is something else.
+    """
+    path = Path(model, LABELS)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MOST_LABELS + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise NoModel(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        found = json.loads(content) if len(content) <= MOST_LABELS else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(
+        name and type(number) is int and 0 <= number < 2**63 for name, number in found.items()
+    ):
+        raise NoModel(f'{path} has to be an object of names and versions, as {{"stable": 3, "canary": 4}}')
+    return found
 
 
 def _none(model: str) -> list[Source]:

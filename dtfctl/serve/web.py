@@ -1,11 +1,11 @@
-"""HTTP on loopback, for processes of this user that know the token: any program over it, which answers with bytes."""
+"""HTTP for those whom a door lets in: any program over it, which answers with bytes."""
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
 import threading
+import zlib
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -13,6 +13,7 @@ from typing import Any
 
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp
+from dtfctl.serve.door import Door
 from dtfctl.values import value
 
 log = logging.getLogger(__name__)
@@ -43,18 +44,18 @@ class WebServer:
 
     Args:
         answer: the answer to a method, a path and a body; raises nothing.
-        token: what clients say in `Authorization: Bearer TOKEN`.
-        port: of loopback; 0: a free one, which `port` tells.
+        door: where it listens, and to whom.
+        port: 0: a free one, which `port` tells.
     """
 
-    def __init__(self, answer: Callable[[str, str, bytes], Answer], token: str, port: int = 0) -> None:
+    def __init__(self, answer: Callable[[str, str, bytes], Answer], door: Door, port: int = 0) -> None:
         """Listen. Raises OSError: the port is taken."""
         self.answer = answer
-        self.authorization = f"Bearer {token}".encode()
-        doors = listen_tcp("127.0.0.1", port)
+        self.door = door
+        doors = listen_tcp(door.address, port)
         self.port: int = doors[0].getsockname()[1]
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self._listener = Listener(doors, self._meet, name="rest", owners_only=True)
+        self._listener = Listener(doors, self._meet, name="rest", owners_only=door.identity is None)
 
     def start(self) -> None:
         self._listener.start()
@@ -69,6 +70,12 @@ class WebServer:
             return
         try:
             guest.socket.settimeout(WITHIN_S)
+            if self.door.identity is not None:
+                secure = self.door.identity.server_context().wrap_socket(
+                    guest.socket, server_side=True, do_handshake_on_connect=False
+                )
+                guest.socket = secure
+                secure.do_handshake()
             _Handler(guest, self)
         except OSError as error:
             log.debug("lost %s: %s", guest.where, error)
@@ -104,8 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(self._server.answer(self.command, self.path, body))
 
     def _check(self) -> bool:
-        given = self.headers.get("Authorization", "").encode("utf-8", "replace")
-        if not hmac.compare_digest(given, self._server.authorization):
+        if not self._server.door.knows(self.headers.get("Authorization", "").encode("utf-8", "replace")):
             # What was sent and not read would be taken for the next request.
             self.close_connection = True
             self._send(failure("say `Authorization: Bearer TOKEN`, with the token of this cluster", 401))
@@ -129,7 +135,27 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if len(body) != int(length):
             raise ConnectionError("the body ended early")
+        coding = self.headers.get("Content-Encoding", "identity").strip().lower()
+        if coding in ("gzip", "x-gzip"):
+            return self._unpacked(body)
+        if coding != "identity":
+            self._refuse(f"bodies are plain or gzip, not {coding}", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            return None
         return body
+
+    def _unpacked(self, body: bytes) -> bytes | None:
+        unpacking = zlib.decompressobj(wbits=31)
+        try:
+            found = unpacking.decompress(body, MOST_BODY + 1)
+        except zlib.error:
+            found = b""
+        if len(found) > MOST_BODY:
+            self._refuse(f"at most {MOST_BODY} bytes are taken", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return None
+        if not unpacking.eof or unpacking.unused_data:
+            self._refuse("the body is not one whole of gzip", HTTPStatus.BAD_REQUEST)
+            return None
+        return found
 
     def _refuse(self, text: str, status: HTTPStatus) -> None:
         self.close_connection = True

@@ -15,6 +15,7 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import ClusterFailed, UsageError
+from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.operator.serving import ServeRequest
 from tests.cluster.conftest import kill, pids, spec_of, task, wait_until
 from tests.unit.serve.test_served import write
@@ -109,3 +110,11 @@ def test_a_served_model_outlives_its_tasks_and_its_own_process(home: Path, tmp_p
     wait_until(answers, "it answers again, at the same port")
     assert cluster.cancel([served["job"]])[0].state == "cancelled"
     assert not answers()
+
+    on_network = cluster.serve(ServeRequest(str(tmp_path / "model"), name="m", listen="0.0.0.0", workers=1))
+    folder = Path(on_network.certificates)
+    assert not on_network.token_file and (folder / "serve-client.key").stat().st_mode & 0o777 == 0o600
+    context = TlsFiles.of(folder, "serve-client").identity().client_context()
+    secure = http.client.HTTPSConnection("127.0.0.1", on_network.at.rest, timeout=60, context=context)
+    assert client.ask(secure) == {"predictions": [[2.0, 4.0]]}
+    secure.close()

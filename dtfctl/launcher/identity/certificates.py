@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-Role: TypeAlias = Literal["controller", "agent", "cli", "task", "metrics"]
+Role: TypeAlias = Literal["controller", "agent", "cli", "task", "metrics", "serve", "serve-client"]
 
 DAY_S = 86400.0
 LIFETIME_S = 825 * DAY_S

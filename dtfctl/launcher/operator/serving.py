@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 import dtfctl
 from dtfctl.launcher.errors import ClusterFailed, UsageError
+from dtfctl.launcher.identity.certificates import Authority, ensure_authority, ensure_certificate, server_name
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.controller import StatusRequest
 from dtfctl.launcher.model import JobChanged, JobEnded, JobOutput, JobRequest
 from dtfctl.launcher.operator import submission
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.serving import SCRIPT, TOKEN, Announcement
+from dtfctl.serving import CERTIFICATES, SCRIPT, TOKEN, Announcement
 from dtfctl.values import value
 
 TOKEN_FILE = "serve.token"
+CERTIFICATES_FOLDER = "serving"
+_NAME = re.compile(r"\[?[0-9A-Fa-f:.]+\]?|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 LINES = 20
 
 
@@ -29,8 +36,11 @@ class ServeRequest:
     name: str | None = None
     """What clients call the model; default: the path's last part."""
     port: int = 0
-    """The port of REST, on loopback of the host that answers; 0: any that is free."""
+    """The port of REST, on the host that answers; 0: any that is free."""
     grpc_port: int = 0
+    listen: str = ""
+    """An address of that host, or `0.0.0.0` or `::` for all: it asks clients for a certificate there, by TLS. Empty:
+    its loopback, where it asks for the token."""
     versions: str = "latest"
     """`latest`, `latest:2`, `all` or `3,5`."""
     inputs: tuple[str, ...] = ()
@@ -52,8 +62,12 @@ class Served:
 
     job: str
     token_file: str
-    """Mode 0600; what a client has to say is in it."""
+    """Mode 0600; what a client has to say is in it. Empty where it has to show a certificate."""
     at: Announcement
+    certificates: str = ""
+    """The folder with a client's `ca.pem`, `serve-client.pem` and `serve-client.key`; empty on loopback."""
+    server_name: str = ""
+    """Whom the server's certificate names, at whatever address it listens."""
 
 
 def serve(connection: Connection, request: ServeRequest, tell: Callable[[str], None]) -> Served:
@@ -66,12 +80,13 @@ def serve(connection: Connection, request: ServeRequest, tell: Callable[[str], N
         raise UsageError(f"{name!r} cannot be a model's name", "clients write it in addresses: choose one by --name")
     if not path.exists() and not Path(f"{path}.index").exists() and not path.is_absolute():
         raise UsageError(f"there is no {path} here", "for a model on the hosts give its whole path there")
-    token_file, token = _token(connection.paths)
+    asks, env = _token(connection.paths) if not request.listen else _certificates(connection, request.listen)
     # The job is found in the package that is installed here; the hosts have the same.
     script = Path(dtfctl.__file__).with_name("jobs") / SCRIPT
     arguments = [
         str(path.absolute()),
         f"--name={name}",
+        f"--listen={request.listen}",
         f"--port={request.port}",
         f"--grpc-port={request.grpc_port}",
         f"--versions={request.versions}",
@@ -85,7 +100,7 @@ def serve(connection: Connection, request: ServeRequest, tell: Callable[[str], N
         script=str(script),
         args=tuple(arguments),
         name=f"serve-{''.join(c if c.isalnum() else '-' for c in name.lower()).strip('-') or 'model'}",
-        env={TOKEN: token},
+        env=env,
         replication="in-graph",
         workers=request.workers,
         tasks=request.tasks,
@@ -94,7 +109,10 @@ def serve(connection: Connection, request: ServeRequest, tell: Callable[[str], N
     )
     job_id = submission.submit(connection, job, tell)
     tell(f"{job_id} submitted")
-    return Served(job_id, str(token_file), _answering(connection, job_id, tell))
+    answering = _answering(connection, job_id, tell)
+    if not request.listen:
+        return Served(job_id, str(asks), answering)
+    return Served(job_id, "", answering, str(asks), server_name("serve", connection.paths.name))
 
 
 def _answering(connection: Connection, job_id: str, tell: Callable[[str], None]) -> Announcement:
@@ -114,7 +132,24 @@ def _answering(connection: Connection, job_id: str, tell: Callable[[str], None])
     raise ClusterFailed(f"{job_id} is not there any more", "look with: dtfctl jobs")
 
 
-def _token(paths: ClusterPaths) -> tuple[Path, str]:
+def _certificates(connection: Connection, listen: str) -> tuple[Path, dict[str, str]]:
+    """Have a certificate for the server and one for clients, of an authority of their own.
+
+    They open nothing else of the cluster. The server's names the hosts' addresses.
+    """
+    paths = connection.paths
+    folder = Path(paths.folder) / CERTIFICATES_FOLDER
+    ensure_authority(folder, paths.name)
+    hosts = connection.call(controller_calls.STATUS, StatusRequest()).status.hosts
+    names = {listen, *(part for host in hosts for part in (host.name, host.agent_address.rpartition(":")[0]))}
+    known = tuple(sorted(name.strip("[]") for name in names if _NAME.fullmatch(name)))
+    server = Authority(folder, paths.name).issue("serve", hosts=known)
+    ensure_certificate(folder, paths.name, "serve-client")
+    content = {"ca": (folder / "ca.pem").read_text(), "cert": server.cert.decode(), "key": server.key.decode()}
+    return folder, {CERTIFICATES: json.dumps(content)}
+
+
+def _token(paths: ClusterPaths) -> tuple[Path, dict[str, str]]:
     """Read what clients of this cluster's models say; made when the first is served."""
     file = Path(paths.folder) / TOKEN_FILE
     try:
@@ -122,4 +157,4 @@ def _token(paths: ClusterPaths) -> tuple[Path, str]:
             out.write(secrets.token_urlsafe(24))
     except FileExistsError:
         pass
-    return file, file.read_text().strip()
+    return file, {TOKEN: file.read_text().strip()}

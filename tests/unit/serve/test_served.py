@@ -22,6 +22,7 @@ from dtfctl.protocol import serving_pb2 as messages
 from dtfctl.runtime.framework.errors import UnavailableError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from dtfctl.serve.calls import MODEL, PREDICTION, GrpcServer
+from dtfctl.serve.door import Door
 from dtfctl.serve.figures import Figures
 from dtfctl.serve.loading import Names
 from dtfctl.serve.model import SETTLED_NS, Model
@@ -99,11 +100,16 @@ def of_source(source: Source, names: Names = Names()) -> Version:  # noqa: B008
 
 
 @contextmanager
-def serving(path: Path, policy: str = "latest", names: Names = Names(), watch: bool = False) -> Iterator[Served]:  # noqa: B008
+def serving(
+    path: Path,
+    policy: str = "latest",
+    names: Names = Names(),  # noqa: B008
+    door: Door = Door(token=TOKEN),  # noqa: B008
+) -> Iterator[Served]:
     model = Model("m", str(path), Policy.parse(policy), lambda source: of_source(source, names))
     figures = Figures()
-    web = WebServer(Routes(model, figures, 60.0).answer, TOKEN)
-    calls = GrpcServer(model, figures, TOKEN, 60.0)
+    web = WebServer(Routes(model, figures, 60.0).answer, door)
+    calls = GrpcServer(model, figures, door, 60.0)
     try:
         model.start()
         web.start()
@@ -186,6 +192,72 @@ def test_grpc_answers_the_same(doubling: Served) -> None:
     assert [one.value for one in regressed.result.regressions] == [6.0]
     health = doubling.call("/grpc.health.v1.Health/Check", messages.HealthCheckRequest(), messages.HealthCheckResponse)
     assert health.status == health.SERVING
+
+
+def test_several_signatures_are_asked_of_the_same_examples(doubling: Served) -> None:
+    request = messages.MultiInferenceRequest()
+    request.input.example_list.examples.add().features.feature["x"].float_list.value.extend([1, 2])
+    for name, method in (("sort", "classify"), ("mean", "regress")):
+        task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
+        task.model_spec.name, task.model_spec.signature_name = "m", name
+    path = f"/{PREDICTION}/MultiInference"
+    first, second = doubling.call(path, request, messages.MultiInferenceResponse).results
+    assert [c.score for c in first.classification_result.classifications[0].classes] == [2, 4]
+    assert [one.value for one in second.regression_result.regressions] == [6.0]
+    assert (second.model_spec.version.value, second.model_spec.signature_name) == (3, "mean")
+    for change, says in (
+        (lambda r: r.tasks[1].model_spec.version.__setattr__("value", 3), "one version of a model"),
+        (lambda r: r.tasks[1].__setattr__("method_name", "tensorflow/serving/predict"), "is none of"),
+        (lambda r: r.tasks[1].CopyFrom(r.tasks[0]), "different signatures"),
+        (lambda r: r.ClearField("tasks"), "has 1 to 64 tasks"),
+    ):
+        wrong = messages.MultiInferenceRequest.FromString(request.SerializeToString())
+        change(wrong)
+        with pytest.raises(grpc.RpcError, match=says):
+            doubling.call(path, wrong, messages.MultiInferenceResponse)
+
+
+def test_labels_name_versions_and_move_while_requests_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in (1, 2):
+        write(tmp_path / str(number), float(number))
+    labels = tmp_path / "labels.json"
+    labels.write_text('{"stable": 1, "next one": 2}')
+    with serving(tmp_path, "latest:2") as served:
+        assert served.predict([1, 1], at="/labels/stable") == (200, [[1, 1]])
+        assert served.predict([1, 1], at="/labels/next%20one") == (200, [[2, 2]])
+        assert served.ask("/v1/models/m/labels/stable")[1]["model_version_status"][0]["version"] == "1"
+        assert served.ask("/v1/models/m/labels/stable/metadata")[1]["model_spec"]["version"] == "1"
+        status, found = served.ask("/v1/models/m/labels/none:predict", {"instances": [[1, 1]]})
+        assert status == 400 and found["error"] == "Unrecognized servable version label: none"
+        request = messages.PredictRequest(model_spec=messages.ModelSpec(name="m", version_label="stable"))
+        request.inputs["x"].CopyFrom(encode_tensor(np.array([[1, 2]], np.float32)))
+        found = served.call(f"/{PREDICTION}/Predict", request, messages.PredictResponse)
+        assert decode_tensor(found.outputs["y"]).tolist() == [[1, 2]] and found.model_spec.version.value == 1
+
+        answers: list[Any] = []
+        stop = threading.Event()
+
+        def ask() -> None:
+            while not stop.is_set():
+                answers.append(served.predict([1, 1], at="/labels/stable"))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        labels.write_text('{"stable": 3}')
+        write(tmp_path / "3", 3.0)
+        served.model.look()  # 1 goes as 3 comes
+        stop.set()
+        thread.join(60)
+        assert set(served.model.versions) == {2, 3}
+        assert answers and all(one in [(200, [[1, 1]]), (200, [[3, 3]])] for one in answers)
+        for wrong in ("no JSON", "[]", '{"stable": "3"}', '{"stable": true}', '{"": 1}', " " * 70_000):
+            labels.write_text(wrong)
+            served.model.look()
+            assert served.predict([1, 1], at="/labels/stable") == (200, [[3, 3]]), "those from before stay"
+        assert sum("labels.json" in record.getMessage() for record in caplog.records) == 1
+        labels.unlink()
+        served.model.look()
+        assert served.predict([1, 1], at="/labels/stable")[0] == 400
 
 
 def test_metadata_status_and_figures(doubling: Served) -> None:
