@@ -14,7 +14,15 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "tool",
-    ["gen_protos.py", "gen_docs.py", "gen_ops_doc.py", "gen_api_doc.py", "gen_api_exports.py", "gen_missing.py"],
+    [
+        "gen_protos.py",
+        "gen_docs.py",
+        "gen_ops_doc.py",
+        "gen_api_doc.py",
+        "gen_api_exports.py",
+        "gen_missing.py",
+        "gen_typescript.py",
+    ],
 )
 def test_generated_files_are_current(tool: str) -> None:
     done = subprocess.run(
