@@ -10,6 +10,7 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.into import rows as kernels_of_rows
 from tests.unit.executor import test_regions
 from tests.unit.executor.test_fusion import node_by_node
 from tests.unit.executor.test_regions import F, plans
@@ -148,3 +149,39 @@ def test_tables_stay_where_they_are() -> None:
         for given in STEPS:
             session.run(train, {rows: given})
             assert places() == before
+
+
+def one_after_the_other(first: Any, rows: Any, values: Any) -> Any:
+    table = first.copy()
+    for row, value in zip(rows, values):
+        table[row] += value
+    return table
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("op", ["scatter_add", "scatter_sub"])
+def test_rows_are_added_one_after_the_other(
+    op: str, scaled: bool, by_handle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = F(-1 if op == "scatter_sub" else 1)
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable, rows = table(by_handle), tf.placeholder(tf.int32, [2, 2])
+        values = tf.placeholder(tf.float32, [2, 2, WIDTH])
+        update = getattr(tf, op)(variable, rows, values * 0.1 if scaled else values)
+        session.run(tf.global_variables_initializer())
+        now = session.run(variable.read_value())
+        given = np.random.default_rng(1).standard_normal((2, 2, WIDTH)).astype(F)
+        flat = given.reshape(4, WIDTH) * (F(0.1) if scaled else F(1)) * sign
+        for n, chosen in enumerate([STEPS[0]] * 3 + STEPS):
+            if n == 3:
+                # It is compiled by now.
+                monkeypatch.setattr(kernels_of_rows, "scatter_rows", None)
+            session.run(update, {rows: chosen.reshape(2, 2), values: given})
+            now = one_after_the_other(now, chosen, flat)
+            np.testing.assert_array_equal(session.run(variable.read_value()), now)
+        monkeypatch.undo()
+        for wrong in (-1, ROWS):
+            with pytest.raises(InvalidArgumentError, match=r"indices\[0,1\]"):
+                session.run(update, {rows: [[2, wrong], [2, 1]], values: given})
+            np.testing.assert_array_equal(session.run(variable.read_value()), now)

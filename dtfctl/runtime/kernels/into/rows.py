@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.compiled import loops
 from dtfctl.runtime.kernels.into.elementwise import is_float, is_native
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.into.updates import finder
+from dtfctl.runtime.kernels.native import updating
+from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.scatter_update import SIGNS, row_loop, scatter_rows
 from dtfctl.runtime.memory import shared_memory
@@ -91,8 +94,7 @@ def _is_zero(edge: Edge) -> bool:
 @makes("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub")
 def _scatter(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     indices, updates = inputs[1:]
-    call = _add_rows(k, indices, updates, None)
-    return None if call is None else Into(call, fills=False)
+    return _add_rows(k, indices, updates, None)
 
 
 @fuses("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub")
@@ -109,36 +111,63 @@ def _scale_rows(node: Node, around: Around) -> Iterator[Fusion]:
     for at, (factor, rows) in enumerate((specs, specs[::-1])):
         if factor is None or factor.shape or rows != whole:
             continue
-        sign = 1 if negated is None else -1
-        call = _add_scaled_rows(around.build(node), around.spec(indices), whole, sign, at)
-        if call is not None:
+        into = _add_rows(around.build(node), around.spec(indices), whole, at, 1 if negated is None else -1)
+        if into is not None:
             operands = [around.root(node.inputs[0]), indices, *factors]
             replaced = (scaled,) if negated is None else (scaled, negated)
-            yield [Line(node, Into(call, fills=False), operands, replaces=replaced)]
+            yield [Line(node, into, operands, replaces=replaced)]
 
 
-def _add_scaled_rows(
-    k: KernelBuild, indices: Spec | None, updates: Spec | None, sign: int, factor_at: int
-) -> Callable[..., Any] | None:
-    """Make an update of rows by others times a number, in one pass.
+class _Adding(NamedTuple):
+    """A loop that adds rows times a number: of the table, indices, rows, number, and the room it needs."""
 
-    Args:
-        k: the scatter; its updates are a product, nobody else's.
-        indices, updates: what is known of the indices and of what is multiplied.
-        sign: of the product.
-        factor_at: which operand of the product the number is.
+    call: Callable[..., None]
+    room: tuple[Spec, ...] = ()
 
-    Returns:
-        A function of the variable, the indices and the product's operands; None where there is no loop for that.
-    """
-    if updates is None or row_loop(loops.add_rows, updates.dtype, updates.nbytes) is None:
-        return None
-    return _add_rows(k, indices, updates, factor_at, sign)
+
+def _adding(k: KernelBuild, indices: Spec, updates: Spec) -> tuple[_Adding | None, tuple[Sketch, ...]]:
+    """Find a loop that adds rows, or what has to be compiled for one; numpy has none."""
+    loop = row_loop(loops.add_rows, updates.dtype, updates.nbytes)
+    if loop is not None:
+        return _Adding(loop), ()
+    sketch = updating.sketch_of_sums(_declared_rows(k), indices, updates)
+    if sketch is None:
+        return None, ()
+    try:
+        found = updating.rows_by(sketch)
+    except KeyError:
+        return None, (sketch,)
+    if found is None:
+        return None, ()
+    call, room = found
+
+    def add(table: Any, at: Any, rows: Any, factor: Any, scratch: Any) -> None:
+        call(at, rows, np.full(1, factor), table, scratch)
+
+    return _Adding(add, (room,)), ()
+
+
+def _declared_rows(k: KernelBuild) -> int:
+    """Return how many rows the variable is declared to have; 0 where that is not said."""
+    shape = k.node.inputs[0].node.attr("shape")
+    dims = shape.dims if isinstance(shape, TensorShape) else None
+    return (dims[0].value or 0) if dims else 0
 
 
 def _add_rows(
     k: KernelBuild, indices: Spec | None, updates: Spec | None, factor_at: int | None, sign: int = 1
-) -> Callable[..., Any] | None:
+) -> Into | None:
+    """Make an update of rows: by others, or by others times a number in one pass.
+
+    Args:
+        k: the scatter.
+        indices, updates: what is known of the indices and of what is added, or is multiplied before.
+        factor_at: which operand of the product the number is; None: there is no product.
+        sign: of what is added.
+
+    Returns:
+        A line of the variable, the indices and the rows, or the product's operands; None where nothing is gained.
+    """
     if not is_vector(indices) or not is_float(updates):
         return None
     assert indices is not None and updates is not None
@@ -146,17 +175,22 @@ def _add_rows(
     inner = updates.shape[len(shape) :]
     if updates.shape[: len(shape)] != shape or 0 in inner:
         return None
+    adding, wants = _adding(k, indices, updates)
+    if adding is None and factor_at is not None and not wants:
+        return None
     find = finder(k)
     by_handle = k.node.op.startswith("Resource")
     kind = "Sub" if k.node.op.endswith("Sub") else "Add"
     count, width, one = prod(shape), prod(inner), updates.dtype.type(SIGNS[kind] * sign)
-    loop = row_loop(loops.add_rows, updates.dtype, updates.nbytes)
+    room = () if adding is None else adding.room
+    # Machine code has the size of the table in it.
+    height = _declared_rows(k) if room else None
 
     def check(variable: Any, indices: Any) -> None:
         table = variable.peek()
         if table is None or not table.ndim or table.shape[1:] != inner or table.dtype != updates.dtype:
             raise Unfit
-        if not table.flags.c_contiguous:
+        if not table.flags.c_contiguous or height not in (None, len(table)):
             raise Unfit
         _check(indices, unsigned, table.shape[0])
 
@@ -169,12 +203,13 @@ def _add_rows(
         with variable.lock:
             check(variable, indices)
             chosen = indices.reshape(-1)
-            if loop is None:
+            if adding is None:
                 flat = rows.reshape(count, *inner)
                 variable.change(lambda table: scatter_rows(table, chosen, flat, kind), chosen)
             else:
                 flat, at = np.ascontiguousarray(rows).reshape(count, width), np.ascontiguousarray(chosen)
-                variable.change(lambda table: loop(table.reshape(-1, width), at, flat, factor), chosen)
+                scratch = operands[len(operands) - len(room) :]
+                variable.change(lambda table: adding.call(table.reshape(-1, width), at, flat, factor, *scratch), chosen)
         return None if by_handle else variable
 
-    return add
+    return Into(add, scratch=room, fills=False, wants=wants)

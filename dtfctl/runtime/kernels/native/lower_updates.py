@@ -5,6 +5,7 @@ Inputs are the gradient, the rates in one array, and what is changed where it is
 
     _Adam      gradient, rates, variable, slots...                      all of them of one shape, flat
     _RowsAdam  indices, rows of the gradient, rates, variable, slots... rows of the same index are added up first
+    _AddRows   indices, rows, a factor, variable                        rows times the factor are added, in their order
 """
 
 from __future__ import annotations
@@ -59,6 +60,17 @@ def _of_rows(op: Op) -> _Update:
     place = Choice(View(chosen.buffer, grad.shape, (1, 0)), width, changed[0].shape[0], is_made=True)
     tables = [View(table.buffer, grad.shape, (0, 1), table.offset, (place,)) for table in changed]
     return _Update(op, sums, rates, tables, total)
+
+
+@lowers("_AddRows")
+def _add_rows(op: Op) -> list[Value]:
+    index, rows, factor, table = (view_of(v) for v in op.inputs)
+    op.loops.buffers[table.buffer].role = "updated"
+    place = Choice(View(index.buffer, rows.shape, (1, 0)), rows.shape[1], table.shape[0])
+    target = View(table.buffer, rows.shape, (0, 1), table.offset, (place,))
+    everywhere = View(factor.buffer, rows.shape, (0, 0))
+    op.loops.put(lambda b, old, x, times: b.fadd(old, b.fmul(x, times)), [target, rows, everywhere], target)
+    return [table]
 
 
 def _updates(name: str) -> Callable[[Callable[[_Update, bool], None]], Callable[[_Update, bool], None]]:

@@ -52,6 +52,22 @@ def sketch_of_rows(rule: str, flag: bool, rows: int, indices: Spec, grad: Spec) 
     return Sketch([Step(f"_Rows{rule}", {"flag": True} if flag else {}, refs, specs, [table] * changed, {})], [])
 
 
+def sketch_of_sums(rows: int, indices: Spec, values: Spec) -> Sketch | None:
+    """Return what compiling a sum of rows into a variable takes, in their order; None where it cannot be compiled.
+
+    Args:
+        rows: how many the variable has; 0: nobody knows.
+        indices: of any shape; values: a row for each of them.
+    """
+    if not machine.is_available() or values.dtype not in KINDS or 0 in values.shape or not rows:
+        return None
+    count, width = prod(indices.shape), prod(values.shape[len(indices.shape) :])
+    table = Spec((rows, width), values.dtype)
+    specs = [Spec((count,), indices.dtype), Spec((count, width), values.dtype), Spec((1,), values.dtype), table]
+    refs = [(OPERAND, n, 0) for n in range(len(specs))]
+    return Sketch([Step("_AddRows", {}, refs, specs, [table], {})], [])
+
+
 def rows_by(sketch: Sketch) -> tuple[Callable[..., None], Spec] | None:
     """Return the update of rows of a sketch, and what room it needs.
 
