@@ -115,6 +115,11 @@ class ClusterPaths:
         return self.certificates / "metrics"
 
     @property
+    def asking(self) -> Path:
+        """The token and the authority of those who may ask models; both end with the cluster."""
+        return self.certificates / "serving"
+
+    @property
     def controller_place(self) -> Path:
         """Exists where the controller runs on a host of the cluster: which one."""
         return self.folder / "seat.json"

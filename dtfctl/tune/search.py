@@ -22,6 +22,8 @@ WAIT_S = 2.0
 AGAIN_S = 1.0
 MOST_FAILURES = 5
 """Trials that may fail, at the beginning, before a first one has a score."""
+MOST_AGAIN = 3
+"""How often a leg is run anew whose score was lost with its host."""
 CLIENT_JOBS = ("chief", "worker", "evaluator")
 _COPYING = '''"""{name}, which begins with the checkpoints of another job."""
 import os, shutil
@@ -286,8 +288,22 @@ class Search:
             if len(one.jobs) == self.study.executions and all(job.is_final for job in one.jobs):
                 self._end(one)
 
+    def _lost_its_score(self, job: JobStatus) -> bool:
+        """Tell whether a job had done its work when its host died with what it told, and found nothing left to do."""
+        told = job.progress.metrics if job.progress is not None else {}
+        return job.state == "succeeded" and job.restarts > 0 and self.study.metric not in told
+
+    def _again(self, one: Running) -> None:
+        for job in one.jobs:
+            self._jobs.pop(job.id, None)
+        self.records.again(one.leg)
+        self._submit(one.leg)
+
     def _end(self, one: Running) -> None:
         if self._stopped:
+            return
+        if any(map(self._lost_its_score, one.jobs)) and self.records.attempt(one.leg) < MOST_AGAIN:
+            self._again(one)
             return
         scores: list[float] = []
         reasons: list[str] = []

@@ -18,11 +18,11 @@ from dtfctl.launcher.model import JobChanged, JobEnded, JobOutput, JobRequest
 from dtfctl.launcher.operator import submission
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.system.files import private_folder
 from dtfctl.serving import CERTIFICATES, SCRIPT, TOKEN, Announcement
 from dtfctl.values import value
 
-TOKEN_FILE = "serve.token"
-CERTIFICATES_FOLDER = "serving"
+TOKEN_FILE = "token"
 _NAME = re.compile(r"\[?[0-9A-Fa-f:.]+\]?|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 LINES = 20
 
@@ -138,7 +138,7 @@ def _certificates(connection: Connection, listen: str) -> tuple[Path, dict[str, 
     They open nothing else of the cluster. The server's names the hosts' addresses.
     """
     paths = connection.paths
-    folder = Path(paths.folder) / CERTIFICATES_FOLDER
+    folder = paths.asking
     ensure_authority(folder, paths.name)
     hosts = connection.call(controller_calls.STATUS, StatusRequest()).status.hosts
     names = {listen, *(part for host in hosts for part in (host.name, host.agent_address.rpartition(":")[0]))}
@@ -151,7 +151,7 @@ def _certificates(connection: Connection, listen: str) -> tuple[Path, dict[str, 
 
 def _token(paths: ClusterPaths) -> tuple[Path, dict[str, str]]:
     """Read what clients of this cluster's models say; made when the first is served."""
-    file = Path(paths.folder) / TOKEN_FILE
+    file = private_folder(paths.asking) / TOKEN_FILE
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as out:
             out.write(secrets.token_urlsafe(24))

@@ -40,6 +40,7 @@ class FakeCluster:
         self.tasks = [SimpleNamespace(name=f"worker/{n}") for n in range(tasks)] + [SimpleNamespace(name="ps/0")]
         self.most = 0
         self.fails: Any = lambda trial: False
+        self.loses: Any = lambda name: False
 
     def status(self) -> Any:
         return SimpleNamespace(hosts=[None] * self.hosts, tasks=self.tasks)
@@ -68,11 +69,12 @@ class FakeCluster:
         score = 1 - abs(math.log10(float(words["--lr"])) + 2) / 4 - (words["--act"] == "tanh") * 0.1
         score += int(words.get("--steps", 0)) / 1000 + described["execution"] / 100
         failed = self.fails(described["trial"])
-        metrics = {} if failed else {"score": score, "loss": 1 - score}
+        lost = self.loses(name)
+        metrics = {} if failed or lost else {"score": score, "loss": 1 - score}
         state: Any = "cancelled" if name in self.cancelled else "failed" if failed else "succeeded"
         return JobStatus(
             name, name, state, "between-graph", "s", started=1.0, ended=2.0, exit_code=int(failed),
-            progress=Progress(1, None, metrics), checkpoint_dir=f"/saves/{name}",
+            progress=Progress(1, None, metrics), restarts=int(lost), checkpoint_dir=f"/saves/{name}",
         )  # fmt: skip
 
     def cancel(self, job_ids: list[str], *, grace_s: float) -> list[JobStatus]:
@@ -125,6 +127,25 @@ def test_a_study_whose_leader_dies_goes_on_as_if_it_had_not(
         key: e.score for key, e in wanted.records.ended.items()
     }
     assert len(cluster.requests) == len(whole.requests), "no leg ran twice"
+
+
+def test_a_score_that_was_lost_with_its_host_is_made_again(tmp_path: Path) -> None:
+    """By a job that begins where the leg began: the one that was restarted finds its work done, and tells nothing."""
+    study = a_study(scheduler="asha", budget=Budget("steps", 10, 90), sampler="random", trials=6, executions=2)
+    wanted = lead(FakeCluster(tasks=1), study, tmp_path / "whole")
+    cluster = FakeCluster(tasks=1)
+    cluster.loses = lambda name: re.search(r"-t2-0-1$|-t\d-1-0$", name) is not None
+    search = lead(cluster, study, tmp_path / "s")
+    assert {k: e.score for k, e in search.records.ended.items()} == {
+        k: e.score for k, e in wanted.records.ended.items()
+    }
+    again = [request for name, request in cluster.requests.items() if "-again1-" in name]
+    assert len(again) > 2 and all((r.resume is None) == ("-t2-0" in str(r.id)) for r in again)
+    cluster.loses = lambda name: "-t1-0" in name
+    search = lead(cluster, study, tmp_path / "never")
+    assert (
+        "told no finite" in search.records.ended[1, 0].reason and search.records.attempt(search.records.legs[1, 0]) == 3
+    )
 
 
 @pytest.mark.parametrize("scheduler", ["none", "asha"])
