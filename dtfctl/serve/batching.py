@@ -122,8 +122,6 @@ class Batcher:
             else:
                 self._waiting.append(request)
         while True:
-            if request.copy is None and not request.gate.acquire(timeout=max(until - time.monotonic(), 0)):
-                self._give_up(request)
             copy, request.copy = request.copy, None
             if copy is not None:
                 self._lead(copy, request)
@@ -131,6 +129,9 @@ class Batcher:
                 raise request.error
             if request.results is not None:
                 return request.results
+            # Who is given a copy is woken for it, each time, also where this thread gave it to itself.
+            if not request.gate.acquire(timeout=max(until - time.monotonic(), 0)):
+                self._give_up(request)
 
     def close(self, patience_s: float) -> None:
         """Take no more requests, and wait for those that are there."""
@@ -211,7 +212,6 @@ class Batcher:
             self._lost(copy)
         for request in woken:
             request.gate.release()
-        # It may be the leader itself, which then looks.
         if next_leader is not None:
             next_leader.gate.release()
 

@@ -185,3 +185,19 @@ def test_a_large_request_runs_alone(value: Any) -> None:
     copy.go.set()
     assert [c.answer() for c in clients][2] == [[9.0]]
     assert copy.batches == [1, len(value), 1]
+
+
+def test_a_request_under_which_several_copies_go_is_answered_by_one_that_stays() -> None:
+    """Its own thread takes one free copy after the other."""
+
+    def gone(_x: np.ndarray[Any, Any]) -> None:
+        raise AbortedError("the task has gone")
+
+    lost: list[Any] = []
+    batcher, stays = Batcher(8, lost.append), Summing()
+    copies = [stays, Summing(gone), Summing(gone)]
+    for copy in copies:
+        copy.go.set()
+        batcher.add(copy)
+    assert [Client(batcher, [[2.0]]).answer() for _ in range(3)] == [[[2.0]]] * 3
+    assert lost == copies[:0:-1]
