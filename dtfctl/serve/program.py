@@ -127,12 +127,22 @@ def _serve(options: Any, door: Door, stopped: threading.Event) -> int:
             tuple(task.strip("/").replace("job:", "").replace("task:", "") for task in tasks),
         )
         print(said.line(), flush=True)
-        answered = -1
+        said_before: tuple[int, int] | None = None
         while not stopped.wait(REPORT_S):
-            if figures.answered != answered:
-                answered = figures.answered
-                report(answered)
+            done = work_done(model, figures)
+            if done != said_before:
+                said_before = done
+                report(*done)
     return 0
+
+
+def work_done(model: Model, figures: Figures) -> tuple[int, int]:
+    """Count the requests that were answered, and with them those that wait for a task.
+
+    Who has answered all is done, and not taken for a job that gets no further, however long nobody asks.
+    """
+    answered = figures.answered
+    return answered, answered + sum(version.waiting for version in model.versions.values())
 
 
 def _start(model: Model, stopped: threading.Event) -> None:

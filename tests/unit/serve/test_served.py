@@ -18,6 +18,9 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.health.monitor import HealthLimits
+from dtfctl.launcher.agent.units.health_check import judge_progress
+from dtfctl.launcher.model import Progress
 from dtfctl.protocol import serving_pb2 as messages
 from dtfctl.runtime.framework.errors import UnavailableError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
@@ -26,6 +29,7 @@ from dtfctl.serve.door import Door
 from dtfctl.serve.figures import Figures
 from dtfctl.serve.loading import Names
 from dtfctl.serve.model import SETTLED_NS, Model
+from dtfctl.serve.program import work_done
 from dtfctl.serve.routes import Routes
 from dtfctl.serve.sources import NoModel, Policy, Source, find
 from dtfctl.serve.versions import Version
@@ -279,6 +283,18 @@ def test_metadata_status_and_figures(doubling: Served) -> None:
     doubling.predict([1, 2])
     text = doubling.ask("/monitoring/prometheus/metrics")[1].decode()
     assert 'dtfctl_serve_requests_total{verb="predict",code="OK"}' in text
+
+
+def test_what_nobody_asks_is_not_taken_for_a_job_that_hangs(doubling: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, figures = HealthLimits(), Figures()
+    for has_advanced in (False, True):
+        step, total = work_done(doubling.model, figures)
+        assert judge_progress(Progress(step, total), 1e6, limits, has_advanced=has_advanced) is None
+        figures.note("predict", "OK", 0.1)
+    monkeypatch.setattr(Version, "waiting", 1)
+    step, total = work_done(doubling.model, figures)
+    assert (step, total) == (2, 3)
+    assert judge_progress(Progress(step, total), 1e6, limits, has_advanced=True) is not None
 
 
 def test_what_does_not_say_how_long_it_is_is_refused(doubling: Served) -> None:
