@@ -163,9 +163,10 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
         for change in result.changes:
             screen.print(f"  {change}")
     else:
+        is_early = not asked.wait or asked.min_ready is not None
         ready = f"{result.running}/{result.wanted} tasks run" + (f" of {asked.only}" if asked.only else "")
         if result.running < result.wanted and result.exit_code == 0:
-            word = "comes up"
+            word = "is up with fewer hosts" if result.usable and not is_early else "comes up"
         elif result.exit_code == 0:
             word = "is up" if result.changes or starts else "was up already"
         elif result.no_login:

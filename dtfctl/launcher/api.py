@@ -166,7 +166,7 @@ class Cluster:
             usable=reached.usable,
             no_login=reached.no_login,
             outdated=reached.outdated,
-            enough=not wait or (min_ready is not None and reached.running >= min_ready),
+            enough=reached.enough or not wait or (min_ready is not None and reached.running >= min_ready),
         )
 
     @classmethod

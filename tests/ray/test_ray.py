@@ -123,6 +123,38 @@ def test_an_actor_that_ends_takes_all_on_its_host_along_and_another_comes(
 
 
 @pytest.mark.nightly
+def test_further_hosts_are_taken_when_nodes_come_and_left_when_they_go(python: str, home: Path, account: Path) -> None:
+    site = Site(python, account, 2)
+    try:
+        spec = spec_of(site, "hosts: 3, min: 1", "{ps: 1, worker: 3}")
+        result = Cluster.up(spec, task_command=STUB_COMMAND)
+        assert (result.exit_code, result.problems) == (0, ())
+        cluster = result.cluster
+        assert cluster is not None
+        now = wait_status(
+            cluster, lambda now: bool(now.notes) and now.notes[0].startswith("2 of 3 hosts"), "what there is"
+        )
+        assert len({host.node for host in now.hosts if host.node}) == 2, "each on a node of its own"
+        site.add_node()
+        now = wait_status(cluster, lambda now: all_run(now) and not now.notes, "the new node is taken")
+        assert len({host.node for host in now.hosts}) == 3
+        first = site.node_ids()
+        index = next(i for i in (1, 2) if any(host.node.endswith(first[i][:6]) for host in now.hosts))
+        site.remove_node(index)
+        now = wait_status(
+            cluster, lambda now: bool(now.notes) and now.notes[0].startswith("2 of 3 hosts"), "a node is lost"
+        )
+        wait_status(cluster, lambda now: now.tasks[0].state == "running", "the ps runs")
+        assert cluster.status().problems == ()
+        site.add_node()
+        wait_status(cluster, lambda now: all_run(now) and not now.notes, "another is taken in its place")
+        assert cluster.down() == ()
+        assert site.groups() == []
+    finally:
+        site.down()
+
+
+@pytest.mark.nightly
 def test_a_lost_node_is_left_and_another_takes_its_place(python: str, home: Path, account: Path) -> None:
     site = Site(python, account, 3)
     try:

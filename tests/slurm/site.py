@@ -89,7 +89,9 @@ class Site:
             "SlurmdParameters=config_overrides",
             *self._options,
             *nodes,
-            "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            *("PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"),
+            "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE",
+            "PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF",
         ]
         self.conf.write_text("\n".join(lines) + "\n")
 

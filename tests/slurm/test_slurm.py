@@ -44,7 +44,8 @@ def name() -> str:
 
 
 def spec_of(slurm: str = "nodes: 2", tasks: str = "{ps: 1, worker: 2}", **more: str) -> ClusterSpec:
-    text = f"cluster: {name()}\nprovider: slurm\nslurm: {{{slurm}, cpus: 1}}\ntasks: {tasks}\n"
+    cpus = "" if "cpus" in slurm else ", cpus: 1"
+    text = f"cluster: {name()}\nprovider: slurm\nslurm: {{{slurm}{cpus}}}\ntasks: {tasks}\n"
     text += "".join(f"{key}: {value}\n" for key, value in more.items())
     return parse_spec(text, environ=dict(os.environ))
 
@@ -110,7 +111,7 @@ def test_up_asks_for_nodes_and_down_gives_them_back(site: Site) -> None:
     assert secrets and not any(secret in words for words in commands_on(site) for secret in secrets)
     again = Cluster.up(spec_of(), task_command=STUB_COMMAND)
     assert (again.changes, len(site.jobs())) == ((), 1)
-    cluster.down()
+    assert cluster.down() == ()
     assert site.jobs() == []
     wait_until(lambda: not agents(site) and not any("srun" in words for words in commands_on(site)), "all has ended")
     assert not ClusterPaths.of(name()).allocation.exists()
@@ -139,7 +140,7 @@ def test_steps_agents_and_the_controller_may_be_killed(site: Site) -> None:
         name: pid for name, pid in before.items() if name not in lost
     }
     assert len(site.jobs()) == 1
-    cluster.down()
+    assert cluster.down() == ()
 
 
 @pytest.mark.nightly
@@ -153,7 +154,7 @@ def test_a_lost_node_is_left_and_named(site: Site) -> None:
         )
         assert now.grant is not None and now.grant.state == "granted"
         assert any("slurm-1" in problem for problem in now.problems)
-        cluster.down()
+        assert cluster.down() == ()
         assert site.jobs() == []
     finally:
         site.start_node(victim.node)
@@ -170,7 +171,7 @@ def test_a_cancelled_allocation_is_named_and_up_asks_for_another(site: Site) -> 
     cluster = bring_up(spec_of())
     assert site.jobs() not in ([], [job])
     assert all_run(cluster.status())
-    cluster.down()
+    assert cluster.down() == ()
 
 
 def test_up_waits_in_the_queue_and_says_for_what(site: Site) -> None:
@@ -199,7 +200,7 @@ def test_up_waits_in_the_queue_and_says_for_what(site: Site) -> None:
     thread.join(120.0)
     assert result and result[0].exit_code == 0
     assert "allocation.granted" in [event.kind for event in seen]
-    cluster.down()
+    assert cluster.down() == ()
     assert site.jobs() == []
 
 
@@ -254,7 +255,7 @@ def test_inside_an_allocation_its_nodes_are_taken_and_left(site: Site, monkeypat
     status = cluster.status()
     assert {host.name for host in status.hosts} == {"slurm-0", "slurm-1"}
     assert site.jobs() == [job]
-    cluster.down()
+    assert cluster.down() == ()
     assert site.jobs() == [job]
     wait_until(lambda: not agents(site), "agents have ended")
 
@@ -283,7 +284,7 @@ def test_jobs_go_on_when_the_allocation_begins_anew(site: Site, tmp_path: Path) 
             text.append(item.line.text)
     assert any(line.startswith("begins at") and not line.endswith(" 0") for line in text), text
     assert kinds(cluster).count("allocation.granted") == 2
-    cluster.down()
+    assert cluster.down() == ()
 
 
 def _checkpoints(site: Site) -> list[Path]:
@@ -307,7 +308,7 @@ def test_before_the_time_limit_nodes_are_given_back_for_others(site: Site) -> No
     wait_until(lambda: _begin_now(site, job), "it begins anew")
     wait_status(cluster, all_run, "tasks run again")
     assert site.jobs() == [job]
-    cluster.down()
+    assert cluster.down() == ()
 
 
 @pytest.mark.nightly
@@ -315,7 +316,7 @@ def test_a_time_limit_is_told_before_and_named_after(site: Site) -> None:
     cluster = bring_up(spec_of("nodes: 2, time: 1m, margin: 40s"))
     wait_status(cluster, lambda now: now.grant is not None and now.grant.why == "has reached its time limit", "named")
     assert "allocation.ending" in kinds(cluster)
-    cluster.down()
+    assert cluster.down() == ()
 
 
 @pytest.mark.nightly
@@ -333,4 +334,68 @@ def test_an_srun_that_is_killed_takes_its_node_along_and_another_comes(site: Sit
     wait_status(
         cluster, lambda now: all_run(now) and not set(before.values()) & {task.pid for task in now.tasks}, "others run"
     )
-    cluster.down()
+    assert cluster.down() == ()
+
+
+def test_preempted_nodes_go_one_by_one_and_come_back(site: Site) -> None:
+    cluster = bring_up(spec_of("nodes: 4, min: 2, cpus: 2", tasks="{ps: 1, worker: 4}"))
+    wait_status(cluster, lambda now: all_run(now) and not now.notes, "all four nodes are there")
+    assert len(site.jobs()) == 4, "each node is a job of its own"
+    before = {task.name: task.pid for task in cluster.status().tasks}
+    urgent = site.ask(
+        *("sbatch", "--parsable", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1000")
+    ).strip()
+    now = wait_status(
+        cluster,
+        lambda now: bool(now.notes) and now.notes[0].startswith("2 of 4 hosts") and now.tasks[0].state == "running",
+        "two are left, with the ps",
+    )
+    assert now.grant is not None and now.grant.state == "granted" and not now.problems
+    assert sum(task.state == "running" for task in now.tasks) >= 3
+    again = Cluster.up(spec_of("nodes: 4, min: 2, cpus: 2", tasks="{ps: 1, worker: 4}"), task_command=STUB_COMMAND)
+    assert (again.exit_code, again.problems) == (0, ())
+
+    site.ask("scancel", urgent)
+    wait_until(lambda: all(_begin_now(site, job) for job in waiting(site)) and len(running(site)) == 4, "granted again")
+    now = wait_status(cluster, lambda now: all_run(now) and not now.notes, "all four again")
+    assert {"hosts.fewer", "hosts.more", "allocation.node-lost"} <= set(kinds(cluster))
+    assert sum(before[task.name] == task.pid for task in now.tasks) >= 2, "others have not noticed"
+
+    victim = site.ask("squeue", "-h", "-r", "-t", "running", "-o", "%F_%K").split()[0]
+    site.ask("scancel", victim)
+    wait_until(lambda: len(set(site.ask("squeue", "-h", "-o", "%F").split())) == 2, "it is asked for again")
+    wait_status(cluster, lambda now: all_run(now) and not now.notes, "and all run")
+    assert cluster.down() == ()
+    assert site.jobs() == []
+
+
+def running(site: Site) -> list[str]:
+    return site.ask("squeue", "-h", "-r", "-t", "running", "-o", "%A").split()
+
+
+def waiting(site: Site) -> list[str]:
+    return site.ask("squeue", "-h", "-r", "-t", "pending", "-o", "%A").split()
+
+
+def test_fewer_nodes_than_needed_are_waited_for(site: Site) -> None:
+    blocker = site.ask("sbatch", "--parsable", "-N3", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1000").strip()
+    wait_until(lambda: blocker in running(site), "three nodes are taken")
+    with pytest.raises(DeadlineExpired):
+        Cluster.up(spec_of("nodes: 4, min: 3"), task_command=STUB_COMMAND, timeout_s=15.0)
+    cluster = Cluster.open(name())
+    site.ask("scancel", blocker)
+    assert bring_up(spec_of("nodes: 4, min: 3")).name == cluster.name
+    assert cluster.down() == ()
+    assert site.jobs() == []
+
+
+@pytest.mark.nightly
+def test_a_time_limit_takes_one_node_after_the_other(site: Site) -> None:
+    """Each is given back before its own end, and comes back under its name."""
+    cluster = bring_up(spec_of("nodes: 2, min: 1, cpus: 2, time: 2m, on_limit: requeue, margin: 80s"))
+    wait_status(cluster, lambda now: all_run(now), "both run")
+    assert len(site.jobs()) == 2
+    wait_until(lambda: "allocation.requeued" in kinds(cluster), "given back before its end")
+    wait_until(lambda: all(_begin_now(site, job) for job in waiting(site)) and len(running(site)) == 2, "granted again")
+    wait_status(cluster, lambda now: all_run(now) and not now.notes, "tasks run again")
+    assert cluster.down() == ()

@@ -21,6 +21,7 @@ from dtfctl._version import VERSION
 from dtfctl.launcher.controller.decisions.job_orders import working_folder
 from dtfctl.launcher.controller.decisions.operation_spans import OperationSpans
 from dtfctl.launcher.controller.hosts.certify import OwnCertificates
+from dtfctl.launcher.controller.hosts.host_count import HostCount
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.hosts.links import LinkRecord
 from dtfctl.launcher.controller.hosts.state_copies import CopyMaker
@@ -74,6 +75,7 @@ class ControllerLoop:
         self.hosts.on_superseded = self._superseded
         self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
         self.links = LinkRecord(self.store)
+        self.count = HostCount(self.store.add_event)
         self.tasks = TaskManager(paths, self._desired_state, self.hosts, self.links)
         self.jobs = JobManager(paths, self._desired_state, self.hosts, self._mailbox)
         self.copies = CopyMaker(paths, self._desired_state, self._epoch)
@@ -176,6 +178,7 @@ class ControllerLoop:
         with self.store.transaction():
             if is_tick:
                 self.hosts.judge()
+                self.count.look(statuses.there(self.hosts.all), desired_state.spec)
                 self.tasks.look_at_links()
                 self.tasks.look_at_steps()
                 if renewed := self._certificates.look(time.monotonic()):
@@ -254,16 +257,16 @@ class ControllerLoop:
             problems=tuple(
                 ([self._problem] if self._problem else [])
                 + self.tasks.links.problems()
-                + statuses.problems(hosts, desired_state.hosts, tasks)
+                + statuses.problems(hosts, desired_state.hosts, tasks, desired_state.spec)
                 + ([] if desired_state.spec is not None else [NO_SPEC])
             ),
-            notes=desired_state.notes,
+            notes=(*desired_state.notes, *statuses.away_notes(desired_state.spec, hosts)),
             links=self.links.known(hosts.keys()),
             advice=self.tasks.steps.advice(),
             grant=self.hosts.lending.status(),
         )
         is_known = not desired_state.changed and not self.hosts.sharing.is_due
-        settled = desired_state.spec is not None and is_known and statuses.is_settled(tasks, hosts)
+        settled = desired_state.spec is not None and is_known and statuses.is_settled(tasks, hosts, desired_state.spec)
         return status, self._version, statuses.is_usable(desired_state.spec, tasks), settled
 
     def current_spec(self) -> ClusterSpec | None:

@@ -29,6 +29,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers import lenders, ownership
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, OnStage, Stage
 from dtfctl.launcher.selectors import chosen_of
+from dtfctl.launcher.spec import elastic
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import explained
@@ -54,6 +55,8 @@ class Reached:
     """Whether no host that has a task let us in."""
     outdated: bool
     """A host that runs has not the files, the set-up or the shared folder that the spec says."""
+    enough: bool = False
+    """Whether all that does not run is on hosts that may come and go, of which there are enough."""
 
 
 def bring_up(
@@ -87,7 +90,8 @@ def bring_up(
         meant = frozenset(reply.tasks) if only else None
         try:
             after_queue_s = timeout_s if queues else 0.0
-            seen = watcher.wait_settled(deadline, min_ready, meant, is_new, after_queue_s) if wait else watcher.look()
+            watched = (deadline, min_ready, meant, is_new, after_queue_s, spec)
+            seen = watcher.wait_settled(*watched) if wait else watcher.look()
         except _Foreign as foreign:
             connection.close()
             _down(paths, 0.0, force=True, keep_logs=False)
@@ -97,6 +101,7 @@ def bring_up(
     running = sum(task.state == "running" for task in tasks)
     places = {task.host for task in tasks}
     hosts = [host for host in status.hosts if host.name in places]
+    away = elastic.away(spec, _there(status.hosts))
     return Reached(
         wanted=len(spec.task_names) if meant is None else len(meant),
         running=running,
@@ -104,10 +109,16 @@ def bring_up(
         problems=status.problems,
         usable=seen.usable if meant is None else running > 0,
         no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
+        enough=meant is None and seen.usable and all(t.state == "running" or t.host in away for t in tasks),
         # Also where no task is yet: one may move there.
         outdated=any(host.cause in ("sync", "setup") for host in hosts)
         or any(host.cause == "shared" for host in status.hosts),
     )
+
+
+def _there(hosts: Sequence[HostStatus]) -> set[str]:
+    """Choose the hosts that are not away."""
+    return {host.name for host in hosts if host.state not in ("pending", "down")}
 
 
 def _meant(status: ClusterStatus, meant: frozenset[str] | None) -> list[TaskStatus]:
@@ -212,6 +223,7 @@ class _Watcher:
         meant: frozenset[str] | None = None,
         is_new: bool = False,
         after_queue_s: float = 0.0,
+        spec: ClusterSpec | None = None,
     ) -> StatusReply:
         """Wait until every task that is meant runs or has failed for good, or `min_ready` run.
 
@@ -222,7 +234,10 @@ class _Watcher:
             left = deadline - time.monotonic()
             reply = self.look(min(left, 0.5))
             grant = reply.status.grant
-            if grant is not None and grant.state == "queued" and after_queue_s:
+            queues = grant is not None and grant.state == "queued"
+            if spec is not None and any(host.cause == "queued" for host in reply.status.hosts):
+                queues |= bool(elastic.lacking(spec, _there(reply.status.hosts)))
+            if queues and after_queue_s:
                 deadline = time.monotonic() + after_queue_s
             foreign = next((host for host in reply.status.hosts if host.cause == "owner"), None) if is_new else None
             if foreign is not None:

@@ -59,6 +59,8 @@ class Grant:
     """Whether the cluster has asked for it: then it can be given back, for good or for a later one."""
     number: int = 0
     """Grows each time that it begins anew."""
+    lives: Mapping[str, str] = field(default_factory=dict)
+    """Where each host is lent by itself: tells one lending of it from the next."""
 
 
 OnGrant: TypeAlias = Callable[[Grant], None]

@@ -51,6 +51,8 @@ class Lent(Generic[Node]):
     grant: Grant
     places: Mapping[str, Place[Node]] = field(default_factory=dict)
     """Where the hosts are that are lent now."""
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """What hosts wait for that may be lent later, while others are."""
 
 
 class LentProvider(RemoteProvider, Generic[Node]):
@@ -155,6 +157,8 @@ class LentProvider(RemoteProvider, Generic[Node]):
         if grant.state == "ended":
             raise HostFailed("ended", f"{grant.what} {grant.why}", GONE)
         place = lent.places.get(host)
+        if place is None and host in lent.waits:
+            raise HostFailed("queued", lent.waits[host])
         if place is None:
             raise self._has_none(grant)
         return place

@@ -42,6 +42,20 @@ def _task_groups_make_sense(spec: ClusterSpec, reader: Reader) -> None:
             reader.problem(reader.mark(*at, "count"), f"{group.count} chiefs: there can be one", "Expected 0 or 1.")
 
 
+def _fewest_hosts_make_sense(spec: ClusterSpec, reader: Reader) -> None:
+    lent = spec.provider if spec.provider in LENDERS else ""
+    for name, group in spec.host_groups.items():
+        at = (lent, "min") if lent else ("hosts", name, "min")
+        if group.min is None or not reader.is_good(*at) or not reader.is_good("hosts"):
+            continue
+        if group.min > len(group.names):
+            most = len(group.names)
+            said = f"`min` is {group.min}, but there can be {_count(most, 'host')} at most"
+            reader.problem(reader.mark(*at), said, f"Expected at most {most}.")
+        elif group.spare:
+            reader.problem(reader.mark(*at), "`min` of spare hosts, which need not be there", "Remove `min`.")
+
+
 def _groups_exist(spec: ClusterSpec, reader: Reader) -> None:
     if not reader.is_good("hosts"):
         return
@@ -304,6 +318,7 @@ OWN_OPTIONS = {
 _RULES: tuple[Callable[[ClusterSpec, Reader], None], ...] = (
     _tasks_exist,
     _task_groups_make_sense,
+    _fewest_hosts_make_sense,
     _groups_exist,
     _hosts_are_listed_once,
     _racks_are_known,

@@ -36,6 +36,14 @@ class Slurm:
         default=None,
         default_text="all of the allocation in which `up` runs, else 1",
     )
+    min: int | None = option(
+        Integer(low=1, high=MOST_NODES),
+        "With this many of `nodes` the cluster is usable, and others may come and go: each is a job of its own in "
+        "Slurm's queue (an array), and is asked for again when it is taken back.",
+        "1",
+        default=None,
+        default_text="all of them, granted together",
+    )
     partition: str | None = option(
         Text("a partition", WORD), "Partition.", "gpu", default=None, default_text="Slurm's own"
     )
@@ -89,6 +97,13 @@ class Ray:
         "How many hosts, each on a node of its own; they are `ray-0`, `ray-1` and so on.",
         "4",
         default=1,
+    )
+    min: int | None = option(
+        Integer(low=1, high=MOST_NODES),
+        "With this many of `hosts` the cluster is usable: others are asked for one by one, and may come and go.",
+        "1",
+        default=None,
+        default_text="all of them, granted together",
     )
     address: str = option(
         Text("`auto` or HOST:PORT", r"auto|[A-Za-z0-9_.:\[\]-]+:[0-9]+"),

@@ -102,6 +102,14 @@ class HostGroup:
         '"{1}"',
         default=None,
     )
+    min: int | None = option(
+        Integer(low=0, high=100_000),
+        "With this many the cluster is usable: others may be away, come and go, and jobs go on with those that are "
+        "there. Without `slots` each takes an even share of the workers.",
+        "2",
+        default=None,
+        default_text="all of them",
+    )
     spare: bool = option(
         Flag(),
         "Keep these hosts free until another host fails. Where no task's `hosts` names their group, they stand in for "
@@ -467,9 +475,9 @@ def is_default_hosts(groups: Mapping[str, HostGroup]) -> bool:
 def lent_hosts(spec: ClusterSpec) -> dict[str, HostGroup]:
     """Name the hosts that are to be lent."""
     count = spec.ray.hosts if spec.provider == "ray" else spec.slurm.nodes or 1
-    slots = spec.ray.slots if spec.provider == "ray" else spec.slurm.slots
+    slots, least = (spec.ray.slots, spec.ray.min) if spec.provider == "ray" else (spec.slurm.slots, spec.slurm.min)
     names = tuple(HostName(f"{spec.provider}-{number}") for number in range(count))
-    return {spec.provider: HostGroup(names, slots=slots)}
+    return {spec.provider: HostGroup(names, slots=slots, min=least)}
 
 
 def fill_rack(template: str, brackets: tuple[str, ...]) -> str:

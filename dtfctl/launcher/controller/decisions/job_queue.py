@@ -17,6 +17,8 @@ from dtfctl.launcher.controller.state.job_lifecycle import JobRecord, Placed, st
 from dtfctl.launcher.errors import Conflict, LauncherError, UsageError
 from dtfctl.launcher.model import JobRequest, TaskStatus
 from dtfctl.launcher.selectors import select
+from dtfctl.launcher.spec.elastic import SPREAD_JOB, is_elastic, least_of, least_tasks
+from dtfctl.launcher.spec.model import ClusterSpec
 
 NAMES_SHOWN = 5
 
@@ -152,6 +154,21 @@ def wanted(request: JobRequest, tasks: Sequence[TaskStatus]) -> Wish:
     return Wish(own, ps)
 
 
+def elastic_request(request: JobRequest, spec: ClusterSpec, tasks: Sequence[TaskStatus]) -> JobRequest:
+    """Let a job on hosts that come and go do with as few processes as have a host then, unless it says how many."""
+    if request.min_workers is not None or not is_elastic(spec) or request.replication != "between-graph":
+        return request
+    wish = wanted(request, tasks)
+    own = wish.tasks[: wish.count]
+    workers = sum(task.job == SPREAD_JOB for task in own)
+    least = least_of(spec, workers)
+    if workers == spec.tasks[SPREAD_JOB].count if SPREAD_JOB in spec.tasks else False:
+        least = min(workers, least_tasks(spec)[SPREAD_JOB])
+    if least >= workers:
+        return request
+    return replace(request, min_workers=max(1, len(own) - workers + least))
+
+
 def placed_on(request: JobRequest, wish: Wish, own: Sequence[TaskStatus]) -> tuple[Placed, ...]:
     """Place the job's processes under its own names: numbered from 0 in each group."""
     framework = of(request.framework)
@@ -275,7 +292,7 @@ def _missing(
         away = [task for task in mine if not _is_fit(request, task)]
         whole = len(mine) == sum(task.job == group for task in tasks)
         need = min(minimum.get(group, len(mine)), len(mine)) if framework.needs_tasks and whole else len(mine)
-        if request.min_workers is not None:
+        if request.min_workers is not None and (framework.restarts == "all" or group == SPREAD_JOB):
             need = min(need, request.min_workers)
         if len(mine) - len(away) < need:
             missing += away

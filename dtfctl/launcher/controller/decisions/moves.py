@@ -53,12 +53,14 @@ def moves(
     seen: Mapping[str, TaskStatus],
     gpus: Mapping[str, int] | None = None,
     behind: Collection[str] = (),
+    needed: Collection[str] = (),
 ) -> list[Move]:
     """Decide what moves now.
 
     Args:
         seen: each task as the agent of its row's host reports it.
         behind: hosts whose newest report is from before their newest orders.
+        needed: tasks that jobs cannot do without; where hosts come and go they find a place on a full one.
     """
     leaving = [row for row in rows.values() if _wants_away(spec, row, hosts)]
     if not leaving:
@@ -67,7 +69,8 @@ def moves(
     placer = Placer(spec, rooms(spec, closed, gpus), {row.name: row.move_to or row.host for row in rows.values()})
     found = []
     for row in leaving:
-        move = _move(spec, row, hosts, seen.get(row.name), row.host in behind, placer, closed)
+        is_needed = row.name in needed
+        move = _move(spec, row, hosts, seen.get(row.name), row.host in behind, placer, closed, is_needed)
         if move is not None:
             found.append(move)
     return found
@@ -102,6 +105,7 @@ def _move(
     is_behind: bool,
     placer: Placer,
     closed: set[str],
+    is_needed: bool,
 ) -> Move | None:
     host = hosts.get(row.host, Standing())
     rests = seen is not None and seen.state not in ALIVE
@@ -120,7 +124,9 @@ def _move(
         return stays
     counts = Counter(failure.host for failure in row.failures)
     bad = {name for name, count in counts.items() if count >= spec.restart.move_after} | {row.host}
-    target = placer.find(row.name, bad) or (placer.find(row.name, {row.host}) if must else None)
+    target = placer.find(row.name, bad, is_needed and must)
+    if target is None and must:
+        target = placer.find(row.name, {row.host}, is_needed)
     if target is None:
         return stays
     placer.change(row.name, target)

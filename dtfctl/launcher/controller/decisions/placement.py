@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dtfctl.launcher.controller.decisions.link_rates import LEAST_SHARE
 from dtfctl.launcher.errors import SpecError
 from dtfctl.launcher.model import LinkStatus
+from dtfctl.launcher.spec import elastic
 from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
 
 
@@ -38,12 +39,21 @@ class Room:
     spare: bool = False
     for_all: bool = False
     """A spare whose group no task's `hosts` names: it stands in for any host."""
+    is_elastic: bool = False
+    """Its group has hosts that come and go: what jobs cannot do without finds a place there beside others."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """The most tasks of a job name, where each host has its share of them."""
 
 
 def rooms(spec: ClusterSpec, closed: Collection[str] = (), gpus: Mapping[str, int] | None = None) -> list[Room]:
     """List the hosts of a spec that are not closed; `gpus` are the counts that `gpus: auto` hosts have reported."""
     found = gpus or {}
     named = {name for group in spec.tasks.values() for name in group.hosts}
+    groups = {
+        name: {job: most for job in spec.tasks if (most := elastic.share(spec, job, name)) is not None}
+        for name, group in spec.host_groups.items()
+        if elastic.is_elastic_group(group)
+    }
     return [
         Room(
             name=h.name,
@@ -53,6 +63,8 @@ def rooms(spec: ClusterSpec, closed: Collection[str] = (), gpus: Mapping[str, in
             rack=h.rack,
             spare=h.spare,
             for_all=h.spare and h.group not in named,
+            is_elastic=h.group in groups,
+            shares=groups.get(h.group, {}),
         )
         for h in spec.hosts
         if h.name not in closed
@@ -136,6 +148,7 @@ class Placer:
         self._racks = {host.name: host.rack for host in spec.hosts}
         self._hosts: dict[str, str] = {}
         self._tasks: Counter[str] = Counter()
+        self._jobs: Counter[tuple[str, str]] = Counter()
         self._rack_tasks: Counter[tuple[str, str | None]] = Counter()
         self._gpus: Counter[str] = Counter()
         for name, host in kept.items():
@@ -154,22 +167,28 @@ class Placer:
 
     def _count(self, host: str, job: str, number: int) -> None:
         self._tasks[host] += number
+        self._jobs[host, job] += number
         self._rack_tasks[job, self._racks.get(host)] += number
         self._gpus[host] += number * self._spec.tasks[job].gpus
 
-    def fits(self, room: Room, group: TaskGroup) -> bool:
-        """Tell whether one more task of the group may run there."""
+    def fits(self, room: Room, job: str, is_needed: bool = False) -> bool:
+        """Tell whether one more task of the job name may run there; `is_needed`: jobs cannot do without it."""
+        group = self._spec.tasks[job]
         if not _admits(group, room):
             return False
-        if room.slots is not None and self._tasks[room.name] >= room.slots:
+        is_over = room.slots is not None and self._tasks[room.name] >= room.slots
+        is_over |= self._jobs[room.name, job] >= room.shares.get(job, self._jobs[room.name, job] + 1)
+        if is_over and not (is_needed and room.is_elastic):
             return False
         return not group.gpus or room.gpus is None or self._gpus[room.name] + group.gpus <= room.gpus
 
-    def find(self, name: str, avoid: Collection[str] = ()) -> str | None:
-        """Find the best host for a task, or None."""
+    def find(self, name: str, avoid: Collection[str] = (), is_needed: bool = False) -> str | None:
+        """Find the best host for a task, or None; one that jobs cannot do without may get one that is full."""
         job = name.partition("/")[0]
         group = self._spec.tasks[job]
-        fitting = [room for room in self._rooms if room.name not in avoid and self.fits(room, group)]
+        fitting = [room for room in self._rooms if room.name not in avoid and self.fits(room, job)]
+        if not fitting and is_needed:
+            fitting = [room for room in self._rooms if room.name not in avoid and self.fits(room, job, True)]
         choices = [room for room in fitting if not room.spare] or fitting
         if not choices:
             return None
@@ -208,7 +227,8 @@ def _still_fitting(spec: ClusterSpec, every: Sequence[Room], kept: Mapping[str, 
     staying: dict[str, str] = {}
     for name in spec.task_names:
         room = by_name.get(kept.get(name, ""))
-        if room is not None and placer.fits(room, spec.tasks[name.partition("/")[0]]):
+        # Where hosts come and go, what stands in for others that are away stays until its own host goes.
+        if room is not None and placer.fits(room, name.partition("/")[0], is_needed=True):
             placer.change(name, room.name)
             staying[name] = room.name
     return staying

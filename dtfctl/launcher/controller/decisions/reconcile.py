@@ -21,6 +21,7 @@ from dtfctl.launcher.controller.state.store import TaskRow
 from dtfctl.launcher.messages.orders import HostOrders, LogRules, Peer, TaskOrder, Way
 from dtfctl.launcher.messages.reports import Report
 from dtfctl.launcher.model import LinkStatus
+from dtfctl.launcher.spec.elastic import least_tasks
 from dtfctl.launcher.spec.model import ClusterSpec
 
 
@@ -101,9 +102,9 @@ def left_out(spec: ClusterSpec, tasks: Sequence[TaskRow], down: Collection[str])
         if row.host in down:
             lost.setdefault(row.job, []).append(row.name)
     absent: set[str] = set()
+    least = {job: count for job, count in least_tasks(spec).items() if count < spec.tasks[job].count}
     for job, names in lost.items():
-        group = spec.tasks[job]
-        if group.min is not None and group.count - len(names) >= group.min:
+        if job in least and spec.tasks[job].count - len(names) >= least[job]:
             absent.update(names)
     return frozenset(absent)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from dtfctl.launcher.messages.reports import Happening, LogChunk, LogPosition, R
 from dtfctl.launcher.model import GAVE_UP
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import AgentEndpoint, Grant, HostFailed, Provider
+from dtfctl.launcher.spec.elastic import is_elastic_group
 from dtfctl.launcher.system.mailbox import Mailbox
 from dtfctl.launcher.transfer.blobs import Blobs
 
@@ -241,23 +242,23 @@ class HostManager:
             return
         try:
             with self._desired_state.store.transaction():
-                if self.lending.changed(grant):
-                    self._begin_anew()
+                if anew := self.lending.changed(grant, self.all.keys()):
+                    self._begin_anew(anew)
         except NoSpace as error:
             self._on_no_space(error)
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, names: Collection[str]) -> None:
         """Forget what ran on hosts that were lent: all of it has ended, and other machines come under their names."""
         assert self._desired_state.spec is not None
         limits = reconcile.health_limits(self._desired_state.spec)
-        for host in self.all.values():
+        for host in [host for name, host in self.all.items() if name in names]:
             host.report, host.tasks, host.orders = None, {}, None
             host.state, host.last_error, host.failure, host.stage = "pending", "", None, ""
             host.monitor, host.since = Monitor(limits), time.monotonic()
             host.link.try_again()
         for row in self._desired_state.tasks.values():
             # Some were told to end, and did so well: they are to run nevertheless.
-            if row.run and not row.held:
+            if row.run and not row.held and row.host in names:
                 self._desired_state.put_task(replace(row, restart_request=row.restart_request + 1, failures=()))
         self._desired_state.changed = True
 
@@ -265,7 +266,15 @@ class HostManager:
         host = self.all.get(name)
         if self._desired_state.going_down or host is None or host.is_leaving:
             return
-        if isinstance(problem, HostFailed) and problem.cause == "queued" and host.state in ("pending", "down"):
+        is_queued = isinstance(problem, HostFailed) and problem.cause == "queued"
+        if is_queued and host.state in ("pending", "down") and self._goes_on_without(name):
+            host.stage, host.last_error = f"queued {problem.message}", ""
+            if host.state == "pending":  # its tasks are not waited for, and what jobs cannot do without goes elsewhere
+                self._lost(name, host, "host.away", problem.message)
+            assert isinstance(problem, HostFailed)
+            host.failure = problem
+            return
+        if is_queued and host.state in ("pending", "down"):
             host.stage, host.last_error, host.failure = f"queued {problem.message}", "", None
             host.state = "pending" if host.report is None else host.state
             return
@@ -279,6 +288,14 @@ class HostManager:
             elif host.state == "up":
                 host.state = "suspect"
                 self._desired_state.store.add_event("host.suspect", f"host:{name}", why)
+
+    def _goes_on_without(self, name: str) -> bool:
+        """Tell whether others of a host's group are lent already, and it is one that may come later."""
+        spec, grant = self._desired_state.spec, self.lending.grant
+        if spec is None or grant is None or grant.state != "granted":
+            return False
+        group = next((host.group for host in spec.hosts if host.name == name), "")
+        return group in spec.host_groups and is_elastic_group(spec.host_groups[group])
 
     # ------------------------------------------------------------------ clocks
 
@@ -372,7 +389,7 @@ class HostManager:
         """Try hosts again at once that could not be used."""
         self.sharing.again()
         if self.lending.again():
-            self._begin_anew()
+            self._begin_anew(self.all.keys())
         for host in self.all.values():
             if host.failure is not None:
                 host.failure = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 
 from dtfctl import guard
 from dtfctl.launcher.controller.state.desired_state import DesiredState
@@ -36,6 +37,8 @@ class Lending:
         self._requeued = -1
         """The number of the grant that was given back for another."""
         self._requeue_at = 0.0
+        self._lives: dict[str, str] = {}
+        """The last lending of each host that is lent by itself."""
 
     def again(self) -> bool:
         """Expect another grant in place of one that has ended; whether it had."""
@@ -44,23 +47,32 @@ class Lending:
         self.grant = None
         return True
 
-    def changed(self, grant: Grant) -> bool:
-        """Take over what has changed, and tell it; in a transaction. Whether all that ran on the hosts has ended."""
+    def changed(self, grant: Grant, every: Collection[str]) -> Collection[str]:
+        """Take over what has changed, and tell it; in a transaction. The hosts on which all that ran has ended."""
         before, self.grant = self.grant, grant
         self._tell(before, grant)
         self._desired_state.changed = True
+        anew = [host for host, life in grant.lives.items() if self._lives.get(host, life) != life]
+        self._lives.update(grant.lives)
         if before is None or grant.state == "ended":
-            return False
-        return (before.what, before.number) != (grant.what, grant.number) or before.state == "ended"
+            return ()
+        if before.what != grant.what or before.state == "ended":
+            return every
+        return anew if grant.lives or before.lives else every if before.number != grant.number else ()
 
     def _tell(self, before: Grant | None, grant: Grant) -> None:
         if grant.state == "granted":
-            if before is None or before.state != "granted" or before.number != grant.number:
+            is_anew = before is not None and before.number != grant.number and not grant.lives
+            if before is None or before.state != "granted" or is_anew:
                 self._told = _left(grant)
                 self._say("granted", f"{grant.what} lends {_named(grant)}{_until(grant)}")
             elif lost := sorted(before.nodes.keys() - grant.nodes.keys()):
                 names = ", ".join(f"{before.nodes[host]} ({host})" for host in lost)
                 self._say("node-lost", f"{grant.what} goes on without {names}")
+            elif come := sorted(grant.nodes.keys() - before.nodes.keys()):
+                names = ", ".join(f"{grant.nodes[host]} ({host})" for host in come)
+                self._told = _left(grant)
+                self._say("granted", f"{grant.what} lends {names}, too")
             elif before.ends != grant.ends:
                 self._told = _left(grant)
                 self._say("limit", f"{grant.what} has another time limit{_until(grant)}")

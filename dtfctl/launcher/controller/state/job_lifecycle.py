@@ -87,7 +87,7 @@ def step(job: JobRecord, view: JobView, tasks: Mapping[str, TaskStatus], now: fl
         if job.is_final or job.ending is not None:
             return job
     trouble = _trouble(job, tasks)
-    return replace(job, state="recovering" if trouble else "running", reason=trouble or _preparation(job))
+    return replace(job, state="recovering" if trouble else "running", reason=trouble or _preparation(job, tasks))
 
 
 def cancel(job: JobRecord, grace_s: float, reason: str = "cancelled on request") -> JobRecord:
@@ -130,7 +130,9 @@ def _decide(
     if not job.released:
         return _failed(job, bad[0], current) if bad else _release(job, reports, view, tasks, now)
     done = {name for name, r in current.items() if r.state == "done" and r.exit_code == 0}
+    lost = _left_out(job, tasks)
     needed = {p.name for p in job.taking_part if p.role != "ps" and not _never_came(job, p, current, tasks)}
+    needed -= lost - done
     if job.taking_part[0].name in done:
         # By the policy `chief` it does not count how the others end; they have ended all the same.
         ended = done | set(bad) if success_of(job) == "chief" else done
@@ -144,15 +146,17 @@ def _decide(
         blame = _not_its_fault(job, current, tasks)
         if blame:
             return _again(job, blame, view, now)
-        more = "" if done or bad else _come(job, reports, tasks, now)
-        if more:
-            return _next_generation(job, more, now)
     if bad:
         return _failed(job, bad[0], current)  # the chief is first
     moved = _moved(job, reports, view) if job.framework.has_ports else ""
+    if not moved and job.members and not done:
+        moved = _come(job, reports, tasks, now)
     if moved:
         return _next_generation(job, moved, now)
-    return replace(job, ending=Ending("succeeded", 0)) if needed and needed <= done else job
+    if not needed or not needed <= done:
+        return job
+    away = ", ".join(sorted(lost - done))
+    return replace(job, ending=Ending("succeeded", 0, f"without {away}, whose hosts are away" if away else ""))
 
 
 def success_of(job: JobRecord) -> Success:
@@ -216,13 +220,26 @@ def _release(
     for placed in job.processes:
         report = reports.get(placed.name)
         if report is None or report.held != job.generation or report.state in ALIVE:
-            if job.is_elastic and placed.task in tasks and tasks[placed.task].state == "lost":
+            if job.does_without(placed) and placed.task in tasks and tasks[placed.task].state == "lost":
                 continue
             return job
         members.append(Member(placed.name, view.hosts.get(placed.task, ""), report.addresses))
     if job.is_elastic and len(members) < max(1, job.request.min_workers or 0):
         return job
     return replace(job, released=True, released_at=now, members=tuple(members), not_before=None)
+
+
+def _left_out(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> set[str]:
+    """Find processes whose hosts are away and without which the others go on, each by itself."""
+    if not job.is_elastic or job.framework.restarts == "all":
+        return set()
+    part = [placed for placed in job.processes if placed.role != "ps"]
+    away = {
+        placed.name
+        for placed in part
+        if job.does_without(placed) and placed.task in tasks and tasks[placed.task].state == "lost"
+    }
+    return away if len(part) - len(away) >= (job.request.min_workers or 0) else set()
 
 
 def _come(job: JobRecord, reports: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus], now: float) -> str:
@@ -353,8 +370,9 @@ def _final(job: JobRecord, ending: Ending, now: float) -> JobRecord:
 
 def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
     """Say why a job does not go on as it should; empty when it does."""
-    part = job.taking_part if job.is_elastic else job.placed
-    found = [tasks[placed.task] for placed in part if placed.task in tasks]
+    part = job.taking_part if job.is_elastic and job.framework.restarts == "all" else job.placed
+    without = _left_out(job, tasks)
+    found = [tasks[placed.task] for placed in part if placed.task in tasks and placed.name not in without]
     if job.framework.needs_tasks:
         down = [task for task in found if task.state != "running"]
     else:
@@ -373,11 +391,12 @@ def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
     return "; ".join(parts[:4])
 
 
-def _preparation(job: JobRecord) -> str:
+def _preparation(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
     """Say what a job's first processes wait for; empty when they wait for nothing."""
     waiting = [f"{c.name}: {c.last_error}" for c in job.clients if c.state == "pending" and c.last_error]
-    if len(job.taking_part) < len(job.processes):
-        waiting.insert(0, f"goes on with {len(job.taking_part)} of {len(job.processes)} processes")
+    part = {placed.name for placed in job.taking_part} - _left_out(job, tasks)
+    if len(part) < len(job.processes):
+        waiting.insert(0, f"goes on with {len(part)} of {len(job.processes)} processes")
     return "; ".join(waiting[:4])
 
 

@@ -130,8 +130,14 @@ class JobRecord:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether the group may go on with fewer processes than it has."""
-        return self.request.min_workers is not None and self.framework.restarts == "all"
+        """Whether the job may go on with fewer processes than it has."""
+        return self.request.min_workers is not None
+
+    def does_without(self, placed: Placed) -> bool:
+        """Tell whether the job may go on without that process; where each starts again by itself, the chief stays."""
+        if not self.is_elastic:
+            return False
+        return self.framework.restarts == "all" or (placed.role == "worker" and placed != self.processes[0])
 
     @property
     def framework(self) -> frameworks.Framework:

@@ -23,6 +23,7 @@ from dtfctl.launcher.messages.orders import JobNeeds, key_of
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.spec import elastic
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.launcher.system.mailbox import Mailbox
@@ -60,7 +61,7 @@ class JobManager:
             if not job.is_final:
                 job = self._follow_spec(self._with_files(job, now), spec)
                 self._set(at, job_lifecycle.step(job.noting(seen.hosts), seen, by_name, now))
-        minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
+        minimum = elastic.least_tasks(spec)
         of_group = {job: group.gpus for job, group in spec.tasks.items()}
         gpus = GpuRoom(tasks, of_group, self._hosts.gpus())
         for at, job in enumerate(job_queue.schedule(records, tasks, minimum, now, self._held_back(), gpus)):
@@ -132,9 +133,9 @@ class JobManager:
             self.blobs.path(name)
         living = {name for job in desired_state.jobs if not job.is_final for name in job.needs.files}
         self.blobs.prune(living | set(needs.files), BLOBS_BYTES)
-        job_queue.check(
-            request, [TaskStatus(row.job, row.index, "pending", host=row.host) for row in desired_state.tasks.values()]
-        )
+        tasks = [TaskStatus(row.job, row.index, "pending", host=row.host) for row in desired_state.tasks.values()]
+        job_queue.check(request, tasks)
+        request = job_queue.elastic_request(request, desired_state.spec, tasks)
         request = replace(request, success=request.success or desired_state.spec.jobs.success)
         past = ledger.read(self._paths.ledger)
         resumed = self._resumed(request.resume, past) if request.resume else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from dtfctl.launcher.controller.hosts.host import Host
@@ -18,9 +18,12 @@ from dtfctl.launcher.model import (
     TaskState,
     TaskStatus,
 )
+from dtfctl.launcher.spec import elastic
 from dtfctl.launcher.spec.grouping import grouped
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.values import replace
+
+MOST_NAMED = 8
 
 
 def task_statuses(rows: Sequence[TaskRow], hosts: Mapping[str, Host]) -> list[TaskStatus]:
@@ -133,13 +136,52 @@ def job_status(job: JobRecord, position: int | None) -> JobStatus:
     )
 
 
-def host_problems(hosts: Mapping[str, Host]) -> list[str]:
-    """Write a line for each trouble that hosts have."""
+def host_problems(hosts: Mapping[str, Host], away: Collection[str] = ()) -> list[str]:
+    """Write a line for each trouble that hosts have; that one of `away` is not there is none."""
     return grouped(
         (name, host.last_error or "its agent is silent", host.failure.where if host.failure is not None else "")
         for name, host in sorted(hosts.items())
-        if host.state in ("suspect", "down") or host.last_error
+        if name not in away and (host.state in ("suspect", "down") or host.last_error)
     )
+
+
+def away_hosts(spec: ClusterSpec | None, hosts: Mapping[str, Host]) -> dict[str, str]:
+    """Find hosts that are away and need not be there, each with its group."""
+    return {} if spec is None else elastic.away(spec, there(hosts))
+
+
+def there(hosts: Mapping[str, Host]) -> set[str]:
+    """Choose the hosts whose agents are heard; one that is only suspect is not away yet."""
+    return {name for name, host in hosts.items() if host.state in ("up", "suspect")}
+
+
+def away_notes(spec: ClusterSpec | None, hosts: Mapping[str, Host]) -> list[str]:
+    """Write for each host group how many of its hosts are away, and which."""
+    found: dict[str, list[str]] = {}
+    for name, group in away_hosts(spec, hosts).items():
+        found.setdefault(group, []).append(name)
+    lines = []
+    for group, names in found.items():
+        assert spec is not None
+        every = spec.host_groups[group]
+        shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+        known = [hosts[name] for name in names if name in hosts]
+        why = next((why for host in known if (why := host.last_error or host.stage)), "")
+        count = len(every.names) - len(names)
+        lines.append(
+            f"{count} of {len(every.names)} hosts, at least {every.min} are needed; away: {shown}"
+            + (f" ({why})" if why else "")
+        )
+    return lines
+
+
+def lacking_problems(spec: ClusterSpec | None, hosts: Mapping[str, Host]) -> list[str]:
+    """Write a line for each host group that has fewer hosts than it needs."""
+    lacking = {} if spec is None else elastic.lacking(spec, there(hosts))
+    return [
+        f"{count} of the hosts `{group}`, at least {least} are needed: jobs wait for more"
+        for group, (count, least) in lacking.items()
+    ]
 
 
 def _outdated(hosts: Mapping[str, Host]) -> list[str]:
@@ -151,9 +193,15 @@ def _outdated(hosts: Mapping[str, Host]) -> list[str]:
     )
 
 
-def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequence[TaskStatus]) -> list[str]:
+def problems(
+    hosts: Mapping[str, Host],
+    rows: Mapping[str, HostRow],
+    tasks: Sequence[TaskStatus],
+    spec: ClusterSpec | None = None,
+) -> list[str]:
     """Write one sentence for each thing that a person may want to look at."""
-    found = host_problems(hosts) + _outdated(hosts)
+    away = away_hosts(spec, hosts)
+    found = host_problems(hosts, away) + _outdated(hosts) + lacking_problems(spec, hosts)
     found += [
         f"host {name} is {host_state(hosts[name], row)}: {row.why}; `dtfctl hosts release {name}` ends that"
         for name, row in sorted(rows.items())
@@ -161,7 +209,7 @@ def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequ
     ]
     for task in tasks:
         host = hosts.get(task.host)
-        if task.state == "lost" and host is not None and host.last_error:
+        if task.state == "lost" and (task.host in away or (host is not None and host.last_error)):
             continue  # its host is named above, with the reason
         if task.state in ("failed", "crashed", "lost"):
             found.append(f"{task.name} is {task.state}: {task.last_error}")
@@ -174,9 +222,16 @@ def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequ
     return found
 
 
-def is_settled(tasks: Sequence[TaskStatus], hosts: Mapping[str, Host]) -> bool:
-    """Tell whether every task runs, has failed for good, or cannot start because its host cannot be used."""
-    return not any(host.refreshing for host in hosts.values()) and all(
+def is_settled(tasks: Sequence[TaskStatus], hosts: Mapping[str, Host], spec: ClusterSpec) -> bool:
+    """Tell whether every task runs, has failed for good, or cannot start because its host cannot be used.
+
+    Hosts that nobody has lent yet are waited for as long as too few are there.
+    """
+    lacking = elastic.lacking(spec, there(hosts))
+    queued = any(host.failure is not None and host.failure.cause == "queued" for host in hosts.values())
+    if (lacking and queued) or any(host.refreshing for host in hosts.values()):
+        return False
+    return all(
         task.state in SETTLED or ((host := hosts.get(task.host)) is not None and host.failure is not None)
         for task in tasks
     )
@@ -187,7 +242,6 @@ def is_usable(spec: ClusterSpec | None, tasks: Sequence[TaskStatus]) -> bool:
     if spec is None:
         return False
     return all(
-        sum(task.job == job and task.state == "running" for task in tasks)
-        >= (group.count if group.min is None else group.min)
-        for job, group in spec.tasks.items()
+        sum(task.job == job and task.state == "running" for task in tasks) >= least
+        for job, least in elastic.least_tasks(spec).items()
     )

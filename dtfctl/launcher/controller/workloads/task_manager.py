@@ -23,6 +23,7 @@ from dtfctl.launcher.messages import codec
 from dtfctl.launcher.model import TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import chosen_of, select
+from dtfctl.launcher.spec.elastic import SPREAD_JOB
 from dtfctl.launcher.spec.model import ClusterSpec
 
 
@@ -147,12 +148,24 @@ class TaskManager:
             if (host := self._hosts.all.get(row.host)) is not None and (report := host.tasks.get(row.name)) is not None
         }
         standings, behind = self._hosts.standings(), self._hosts.behind()
-        for move in moves.moves(desired_state.spec, desired_state.tasks, standings, seen, self._hosts.gpus(), behind):
+        for move in moves.moves(
+            *(desired_state.spec, desired_state.tasks, standings, seen, self._hosts.gpus(), behind), self._needed()
+        ):
             before: TaskRow = desired_state.tasks[move.row.name]
             desired_state.put_task(move.row)
             desired_state.store.add_event(move.kind, move.row.name, move.reason, before.incarnation)
         self._hosts.awaited = frozenset(row.host for row in desired_state.tasks.values() if row.move_to)
         self._hosts.ensure_all()
+
+    def _needed(self) -> set[str]:
+        """List the tasks that jobs cannot do without: all but workers, and the chiefs of jobs."""
+        found = {name for name, row in self._desired_state.tasks.items() if row.job != SPREAD_JOB}
+        found |= {
+            job.processes[0].task
+            for job in self._desired_state.jobs
+            if job.is_active and job.processes and not job.does_without(job.processes[0])
+        }
+        return found
 
     def look_at_links(self) -> None:
         """Look which tasks cannot reach each other. In a transaction."""

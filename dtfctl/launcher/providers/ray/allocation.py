@@ -59,13 +59,13 @@ def acquire(paths: ClusterPaths, ray: Ray) -> None:
     async def ask(bridge: Bridge) -> None:
         nonlocal known
         if known is not None:
-            found = await bridge.ask("look", name=known.name, count=0, bundle=bundle_of(ray))
+            found = await bridge.ask("look", name=known.name, count=0, least=0, bundle=bundle_of(ray))
             if found["state"] != "REMOVED":
                 return
         known = Group(f"dtfctl-{paths.name}-{secrets.token_hex(4)}", ray)
         private_folder(paths.folder)
         write_whole(paths.allocation, codec.encode(known).encode())
-        await bridge.ask("acquire", name=known.name, count=ray.hosts, bundle=bundle_of(ray))
+        await bridge.ask("acquire", name=known.name, count=ray.min or ray.hosts, bundle=bundle_of(ray))
 
     try:
         _once(ray, ask)

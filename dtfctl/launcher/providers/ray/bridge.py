@@ -4,8 +4,10 @@ not be dtfctl's: what Ray loads and starts stays out of the controller.
 It reads frames from stdin and writes them to stdout: two lengths (`<II`), a header in JSON, bytes. A request has an
 `id`, which its answer repeats; what a command on a host writes comes unasked, with the command's `number`.
 
-The hosts of a cluster are the bundles of one placement group (STRICT_SPREAD: every one on a node of its own), and on
-each is a detached actor, which runs commands with pipes. What these leave running ends with the actor: see `HOLDER`.
+The hosts of a cluster are the bundles of one placement group (STRICT_SPREAD: every one on a node of its own). Where
+hosts may come and go it has only the fewest of them, and each further one is a group by itself, kept off the nodes of
+the others. On each is a detached actor, which runs commands with pipes. What these leave running ends with the actor:
+see `HOLDER`.
 """
 
 from __future__ import annotations
@@ -276,6 +278,8 @@ class Bridge:
     def __init__(self, out: int) -> None:
         self._out = out
         self._hosts: dict[str, Any] = {}
+        self._kept_off: dict[str, set[str]] = {}
+        """The nodes that a group of one host was asked for off."""
         self._commands: dict[int, tuple[Any, int]] = {}
         self._writes: dict[int, asyncio.Queue[tuple[int, bytes, bool]]] = {}
         self._count = 0
@@ -322,14 +326,14 @@ class Bridge:
         if _group(name) is None:
             ray.util.placement_group([bundle] * count, strategy="STRICT_SPREAD", name=name, lifetime="detached")
 
-    async def do_look(self, name: str, count: int, bundle: dict[str, float]) -> dict[str, Any]:
-        """Tell how the placement group stands, and which hosts it lends."""
+    async def do_look(self, name: str, count: int, least: int, bundle: dict[str, float]) -> dict[str, Any]:
+        """Tell how the placement group stands, and which hosts it lends; ask for those beyond the `least`."""
         import ray
         import ray.util
 
         group = _group(name)
         if group is None:
-            return {"state": "REMOVED", "hosts": {}}
+            return {"state": "REMOVED", "hosts": {}, "waits": {}}
         table = ray.util.placement_group_table(group)
         state = table["state"]
         nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
@@ -340,31 +344,72 @@ class Bridge:
             )
             wanted = ", ".join(f"{key} {much:g}" for key, much in bundle.items())
             why = (
-                f"{fit} of {count} nodes that have {wanted} are there"
-                if fit < count
+                f"{fit} of {least} nodes that have {wanted} are there"
+                if fit < least
                 else f"nodes with {wanted} are in use"
             )
-            return {"state": state, "why": why, "hosts": {}}
+            return {"state": state, "why": why, "hosts": {}, "waits": {}}
         places = {int(index): node for index, node in table["bundles_to_node_id"].items()}
-        asked = [i for i in range(count) if places.get(i) in nodes]
-        found = await asyncio.gather(*(self._about(name, i, group, bundle) for i in asked))
+        asked = {i: (group, i) for i in range(least) if places.get(i) in nodes}
+        used = {places[i] for i in asked}
+        more, waits = self._more(name, range(least, count), bundle, used, nodes)
+        asked |= more
+        found = await asyncio.gather(*(self._about(name, i, *place, bundle) for i, place in asked.items()))
         hosts = {str(i): about for i, about in zip(asked, found) if about is not None}
-        return {"state": state, "why": why, "hosts": hosts}
+        return {"state": state, "why": why, "hosts": hosts, "waits": waits}
 
-    async def _about(self, name: str, index: int, group: Any, bundle: dict[str, float]) -> dict[str, Any] | None:
+    def _more(
+        self, name: str, wanted: Any, bundle: dict[str, float], used: set[str], nodes: dict[str, Any]
+    ) -> tuple[dict[int, Any], dict[str, str]]:
+        """Find the hosts that are groups by themselves, and ask for those that are not: (places, what others wait for).
+
+        `used`: the nodes of other hosts; those found here are added.
+        """
+        import ray.util
+
+        places: dict[int, Any] = {}
+        waits: dict[str, str] = {}
+        for index in wanted:
+            called = f"{name}+{index}"
+            group = _group(called)
+            if group is not None:
+                table = ray.util.placement_group_table(group)
+                node = table["bundles_to_node_id"].get(0)
+                if table["state"] == "CREATED" and node in nodes and node not in used:
+                    used.add(node)
+                    places[index] = (group, 0)
+                    continue
+                is_twice = table["state"] == "CREATED" and node in used
+                is_kept_off = bool(self._kept_off.get(called, set()) & nodes.keys() - used)
+                if is_twice or is_kept_off:  # asked for again, off the nodes that are others' now
+                    ray.util.remove_placement_group(group)
+                    self._hosts.pop(f"{name}/{index}", None)
+                    group = None
+            if group is None:
+                self._kept_off[called] = set(used)
+                off = [{"ray.io/node-id": f"!in({','.join(sorted(used))})"}]
+                ray.util.placement_group(
+                    [bundle], strategy="STRICT_SPREAD", name=called, lifetime="detached", bundle_label_selector=off
+                )
+            waits[str(index)] = "no further node is free"
+        return places, waits
+
+    async def _about(
+        self, name: str, index: int, group: Any, at: int, bundle: dict[str, float]
+    ) -> dict[str, Any] | None:
         import ray
         import ray.exceptions
 
         try:
-            actor = self._actor(name, index, group, bundle)
+            actor = self._actor(name, index, group, at, bundle)
             about: dict[str, Any] = await asyncio.wait_for(actor.about.remote(), ASK_S)
             return about
         except (TimeoutError, ray.exceptions.RayError, ValueError):
             self._hosts.pop(f"{name}/{index}", None)
             return None
 
-    def _actor(self, name: str, index: int, group: Any, bundle: dict[str, float]) -> Any:
-        """Find the actor of a host, or begin it."""
+    def _actor(self, name: str, index: int, group: Any, at: int, bundle: dict[str, float]) -> Any:
+        """Find the actor of a host, or begin it; `at`: its bundle in the group."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -384,7 +429,7 @@ class Bridge:
                     num_gpus=bundle.get("GPU", 0),
                     memory=bundle.get("memory"),
                     resources=more or None,
-                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, index),
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, at),
                 )
                 .remote()
             )
@@ -459,9 +504,10 @@ class Bridge:
             with contextlib.suppress(TimeoutError, ray.exceptions.RayError):
                 await asyncio.wait_for(actor.end.remote(), ASK_S)
             ray.kill(actor)
-        group = _group(name)
-        if group is not None:
-            ray.util.remove_placement_group(group)
+        for called in (name, *(f"{name}+{index}" for index in range(count))):
+            group = _group(called)
+            if group is not None:
+                ray.util.remove_placement_group(group)
 
 
 def _group(name: str) -> Any:

@@ -109,11 +109,16 @@ class RayProvider(LentProvider[Node]):
         known = allocation.read(self._paths)
         if known is None:
             return None
-        count, bundle = known.ray.hosts, allocation.bundle_of(known.ray)
+        asked = {
+            "name": known.name,
+            "count": known.ray.hosts,
+            "least": known.ray.min or known.ray.hosts,
+            "bundle": allocation.bundle_of(known.ray),
+        }
 
         async def ask() -> dict[str, object]:
             try:
-                return await (await self._bridge_to(known)).ask("look", name=known.name, count=count, bundle=bundle)
+                return await (await self._bridge_to(known)).ask("look", **asked)
             except RaySilent:
                 if self._bridge is not None:
                     await self._bridge.end()
@@ -133,7 +138,10 @@ class RayProvider(LentProvider[Node]):
             for index, about in hosts.items()
         }
         nodes = {host: place.node.name for host, place in places.items()}
-        return Lent(replace(grant, state="granted", nodes=nodes), places)
+        waits = found["waits"]
+        assert isinstance(waits, dict)
+        why = {f"{spec.provider}-{index}": f"{grant.what}: {text}" for index, text in waits.items()}
+        return Lent(replace(grant, state="granted", nodes=nodes), places, why)
 
     def _has_none(self, grant: Grant) -> HostFailed:
         return HostFailed("queued", f"{grant.what} has no node for it now: its node is lost, and Ray looks for another")

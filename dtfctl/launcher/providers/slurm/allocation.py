@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Sequence
 
 from dtfctl.launcher.errors import ClusterFailed, Conflict
 from dtfctl.launcher.messages import codec
@@ -33,6 +34,10 @@ class Allocation:
     """Whether `up` has asked for it, so that `down` gives it back."""
     token: str = ""
     since: float = 0.0
+    is_array: bool = False
+    """Whether each host is a job of its own, which comes and goes."""
+    more: tuple[str, ...] = ()
+    """Further arrays, asked for in place of hosts that were taken back for good."""
 
 
 def read(paths: ClusterPaths) -> Allocation | None:
@@ -56,14 +61,13 @@ def acquire(paths: ClusterPaths, spec: ClusterSpec) -> Allocation:
         ClusterFailed: Slurm is not here, or refuses. Conflict: the allocation in which this runs is too small.
     """
     known = _known(paths)
-    if known is not None:
-        job = commands.show_job(known.job)
-        if job is not None and not job.is_over:
-            return known
+    if known is not None and any(not job.is_over for job in jobs_of(known)):
+        return known
     inside = os.environ.get("SLURM_JOB_ID", "")
     if inside:
         return _write(paths, _inside(inside, spec))
-    asked = _write(paths, Allocation("", True, secrets.token_hex(8), time.time()))
+    is_array = spec.slurm.min is not None
+    asked = _write(paths, Allocation("", True, secrets.token_hex(8), time.time(), is_array))
     try:
         job_id = commands.submit(asked_for(paths.name, spec.slurm, asked.token), SCRIPT)
     except ClusterFailed:
@@ -78,7 +82,28 @@ def _known(paths: ClusterPaths) -> Allocation | None:
     if known is None or known.job:
         return known
     found = commands.find(_name(paths.name), known.token)
-    return _write(paths, replace(known, job=found)) if found else None
+    return _write(paths, replace(known, job=found[0])) if found else None
+
+
+def jobs_of(known: Allocation) -> list[Job]:
+    """Look at the jobs that lend hosts: one, or one for each host."""
+    if not known.is_array:
+        job = commands.show_job(known.job)
+        return [] if job is None else [job]
+    return [job for name in (known.job, *known.more) for job in commands.show_array(name)]
+
+
+def ask_again(paths: ClusterPaths, slurm: Slurm, known: Allocation, hosts: Sequence[int]) -> Allocation:
+    """Ask for hosts that were taken back for good, unless that has been done and the answer was lost.
+
+    Raises:
+        ClusterFailed, SlurmSilent: Slurm refuses, or cannot be asked.
+    """
+    name = _name(paths.name)
+    lost = [job for job in commands.find(name, known.token) if job not in (known.job, *known.more)]
+    if not lost:
+        lost = [commands.submit(asked_for(paths.name, slurm, known.token, hosts), SCRIPT)]
+    return _write(paths, replace(known, more=(*known.more, *lost)))
 
 
 def _inside(job_id: str, spec: ClusterSpec) -> Allocation:
@@ -88,7 +113,7 @@ def _inside(job_id: str, spec: ClusterSpec) -> Allocation:
             f"SLURM_JOB_ID says {job_id}, but Slurm has no such job that runs",
             "leave the shell of that allocation, or: unset SLURM_JOB_ID",
         )
-    there, wanted = len(commands.names_of(job.nodes)), spec.slurm.nodes or 1
+    there, wanted = len(commands.names_of(job.nodes)), spec.slurm.min or spec.slurm.nodes or 1
     if there < wanted:
         raise Conflict(
             f"`slurm: {{nodes: {wanted}}}`, but the allocation in which this runs, job {job_id}, has {there}",
@@ -97,14 +122,18 @@ def _inside(job_id: str, spec: ClusterSpec) -> Allocation:
     return Allocation(job_id, False, since=time.time())
 
 
-def asked_for(cluster: str, slurm: Slurm, token: str) -> list[str]:
-    """Write what is asked of sbatch.
+def asked_for(cluster: str, slurm: Slurm, token: str, hosts: Sequence[int] = ()) -> list[str]:
+    """Write what is asked of sbatch: all nodes together, or (`min`) each by itself; `hosts`: only those.
 
     >>> asked_for("lab", Slurm(nodes=2, time=3600.0, gres="gpu:1"), "t")[-3:]
     ['--gres=gpu:1', '--exclusive', '--mem=0']
     """
+    count = slurm.nodes or 1
+    nodes = [f"--nodes={count}"]
+    if slurm.min is not None:
+        nodes = ["--nodes=1", "--array=" + (",".join(map(str, hosts)) if hosts else f"0-{count - 1}")]
     words = [
-        *(f"--job-name={_name(cluster)}", f"--comment={token}", f"--nodes={slurm.nodes or 1}", "--ntasks-per-node=1"),
+        *(f"--job-name={_name(cluster)}", f"--comment={token}", *nodes, "--ntasks-per-node=1"),
         *("--no-kill", "--requeue", "--input=/dev/null", "--output=/dev/null", "--error=/dev/null", "--export=NONE"),
     ]
     for name in ("partition", "account", "qos", "constraint", "gres"):
@@ -132,7 +161,11 @@ def release(paths: ClusterPaths) -> bool:
     """
     known = _known(paths)
     if known is not None and known.is_ours:
-        commands.cancel(known.job)
+        every = {known.job, *known.more}
+        if known.is_array:
+            every.update(commands.find(_name(paths.name), known.token))
+        for job in sorted(every):
+            commands.cancel(job)
     paths.allocation.unlink(missing_ok=True)
     return known is not None and known.is_ours
 

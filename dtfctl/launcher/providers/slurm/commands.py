@@ -54,6 +54,14 @@ class Job:
     ends: float | None
     restarts: int
     comment: str = ""
+    indices: tuple[int, ...] = ()
+    """Of an array: which of its jobs it is, or those that wait together."""
+    array: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name for commands; the number of the last of an array's jobs names all of them."""
+        return f"{self.array}_{self.indices[0]}" if len(self.indices) == 1 else self.id
 
     @property
     def is_over(self) -> bool:
@@ -153,6 +161,31 @@ def show_job(job: str) -> Job | None:
         raise
 
 
+def show_array(job: str) -> list[Job]:
+    """Look at the jobs of an array; none where Slurm does not know it, any more or yet."""
+    try:
+        lines = run(["scontrol", "-o", "show", "job", job]).splitlines()
+    except ClusterFailed as error:
+        if any(text in error.message.lower() for text in UNKNOWN_JOB):
+            return []
+        raise
+    return [found for line in lines if (found := parse_job(line)) is not None]
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    """Read the numbers of an array's jobs.
+
+    >>> _indices("0-2,5%2"), _indices("7")
+    ((0, 1, 2, 5), (7,))
+    """
+    found: list[int] = []
+    for part in text.partition("%")[0].split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal():
+            found += range(int(first), int(last if last.isdecimal() else first) + 1)
+    return tuple(found)
+
+
 def parse_job(line: str) -> Job | None:
     """Read what `scontrol -o show job` says; None where it says nothing.
 
@@ -176,6 +209,8 @@ def parse_job(line: str) -> Job | None:
         ends=None if found.get("TimeLimit") in NO_LIMIT else _time(found.get("EndTime", "")),
         restarts=int(found.get("Restarts", "0") or 0),
         comment=found.get("Comment", ""),
+        indices=_indices(found.get("ArrayTaskId", "")),
+        array=found.get("ArrayJobId", ""),
     )
 
 
@@ -231,7 +266,8 @@ def requeue(job: str) -> None:
     run(["scontrol", "requeue", job])
 
 
-def find(name: str, comment: str) -> str:
-    """Find the job of ours with that name and comment; empty: there is none."""
-    listed = run(["squeue", "-h", "-u", str(os.geteuid()), "-n", name, "-o", "%A|%k"])
-    return next((line.partition("|")[0] for line in listed.split() if line.partition("|")[2] == comment), "")
+def find(name: str, comment: str) -> list[str]:
+    """Find the jobs of ours with that name and comment that are not over, arrays as one, the oldest first."""
+    listed = run(["squeue", "-h", "-u", str(os.geteuid()), "-n", name, "-o", "%F|%k"]).split()
+    found = {line.partition("|")[0] for line in listed if line.partition("|")[2] == comment}
+    return sorted(found, key=lambda job: (len(job), job))

@@ -278,6 +278,20 @@ def test_an_elastic_group_goes_on_with_fewer_and_takes_more_when_they_come() -> 
     assert over.state == "succeeded", "nobody waits for one that takes no part"
 
 
+def test_processes_that_start_alone_go_on_without_one_whose_host_is_away() -> None:
+    record = start(
+        job(framework="command", min_workers=1), (Placed("worker/0", "worker/0"), Placed("worker/1", "worker/1")), NOW
+    )
+    gone = {**BY_NAME, "worker/1": replace(BY_NAME["worker/1"], state="lost")}
+    alone = step(record, view(("worker/0", "running", None)), gone, NOW + 1)
+    assert (alone.state, alone.reason) == ("running", "goes on with 1 of 2 processes")
+    over = step(alone, view(("worker/0", "done", 0)), gone, NOW + 2)
+    assert (over.state, over.reason) == ("succeeded", "without worker/1, whose hosts are away")
+    chief = {**BY_NAME, "worker/0": replace(BY_NAME["worker/0"], state="lost")}
+    waits = step(record, view(("worker/1", "done", 0)), chief, NOW + 2)
+    assert waits.state == "recovering", "the chief is waited for"
+
+
 def test_an_elastic_group_waits_below_its_minimum_and_a_fixed_one_for_all() -> None:
     for options in ({}, {"min_workers": 2}):
         lost = step(torch(**options), view(("worker/1", "running", None)), AWAY, NOW + 61)

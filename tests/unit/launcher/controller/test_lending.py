@@ -51,7 +51,7 @@ def lent(left_s: float, number: int = 0, **more: Any) -> Grant:
 def test_its_end_is_told_when_it_comes_near_and_jobs_are_to_save(tmp_path: Path) -> None:
     at = Setting(tmp_path, "margin: 2m")
     grant = lent(1000.0)
-    at.lending.changed(grant)
+    at.lending.changed(grant, NODES)
     assert grant.ends is not None
     for left in (950.0, 890.0, 800.0, 121.0):
         at.lending.look(grant.ends - left)
@@ -66,7 +66,7 @@ def test_its_end_is_told_when_it_comes_near_and_jobs_are_to_save(tmp_path: Path)
 def test_it_is_given_back_once_for_another_where_that_is_wanted(tmp_path: Path) -> None:
     at = Setting(tmp_path, "margin: 2m, on_limit: requeue")
     grant = lent(1000.0)
-    at.lending.changed(grant)
+    at.lending.changed(grant, NODES)
     assert grant.ends is not None
     at.lending.look(grant.ends - 100.0)
     assert not at.lender.asked.is_set()
@@ -78,7 +78,7 @@ def test_it_is_given_back_once_for_another_where_that_is_wanted(tmp_path: Path) 
 
 def test_what_the_user_has_asked_for_is_not_given_back(tmp_path: Path) -> None:
     at = Setting(tmp_path, "margin: 2m, on_limit: requeue")
-    at.lending.changed(lent(10.0, is_ours=False))
+    at.lending.changed(lent(10.0, is_ours=False), NODES)
     at.lending.look(time.time())
     assert "requeued" not in at.told()
     assert not at.lending.ends_all
@@ -88,12 +88,12 @@ def test_only_another_granting_makes_all_anew(tmp_path: Path) -> None:
     at = Setting(tmp_path, "nodes: 2")
     first = lent(1000.0)
     queued = Grant("queued", "Slurm job 17", "Resources", is_ours=True)
-    assert not at.lending.changed(queued)
-    assert not at.lending.changed(first)
-    assert not at.lending.changed(lent(2000.0, nodes={"slurm-0": "n1"}))
-    assert at.lending.changed(Grant("queued", "Slurm job 17", "BeginTime", is_ours=True, number=1))
-    assert not at.lending.changed(lent(1000.0, number=1))
-    assert not at.lending.changed(Grant("ended", "Slurm job 17", "was cancelled", number=1))
+    assert not at.lending.changed(queued, NODES)
+    assert not at.lending.changed(first, NODES)
+    assert not at.lending.changed(lent(2000.0, nodes={"slurm-0": "n1"}), NODES)
+    assert at.lending.changed(Grant("queued", "Slurm job 17", "BeginTime", is_ours=True, number=1), NODES)
+    assert not at.lending.changed(lent(1000.0, number=1), NODES)
+    assert not at.lending.changed(Grant("ended", "Slurm job 17", "was cancelled", number=1), NODES)
     assert at.told() == ["queued", "granted", "node-lost", "queued", "granted", "ended"]
     status = at.lending.status()
     assert status is not None and (status.state, status.why) == ("ended", "was cancelled")
@@ -104,3 +104,13 @@ def test_only_another_granting_makes_all_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(36000.0, "10 h"), (1080.0, "18 min"), (75.0, "75 s"), (-3.0, "0 s")])
 def test_time_that_is_left_is_told_coarsely(seconds: float, words: str) -> None:
     assert left_words(seconds) == words
+
+
+def test_hosts_that_are_lent_one_by_one_begin_anew_one_by_one(tmp_path: Path) -> None:
+    at = Setting(tmp_path, "nodes: 2, min: 1")
+    lives = {"slurm-0": "17.0", "slurm-1": "18.0"}
+    assert list(at.lending.changed(lent(9000.0, lives=lives), NODES)) == []
+    alone = lent(9000.0, 1, lives={"slurm-0": "17.0"}, nodes={"slurm-0": "n1"})
+    assert list(at.lending.changed(alone, NODES)) == []
+    assert list(at.lending.changed(lent(9000.0, 1, lives={**lives, "slurm-1": "18.1"}), NODES)) == ["slurm-1"]
+    assert at.told() == ["granted", "node-lost", "granted"]

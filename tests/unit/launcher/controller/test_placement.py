@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dtfctl.launcher.controller.decisions.moves import Standing, moves
 from dtfctl.launcher.controller.decisions.placement import fill, place, rooms
+from dtfctl.launcher.controller.state.store import TaskRow
 from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.spec import load_spec, parse_spec
+from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
 from tests.unit.cli.harness import ROOT
 
 GROUPS = (
@@ -59,3 +62,30 @@ def test_the_spares_of_the_rack_example_are_of_use() -> None:
     found = fill(spec, rooms(spec, closed=lost), {}, ["worker/0", "worker/1"])
     groups = {host.name: host.group for host in spec.hosts}
     assert {name: groups[host] for name, host in found.items()} == {"worker/0": "reserve", "worker/1": "reserve"}
+
+
+SPOT = HostGroup(tuple(HostName(name) for name in "abcd"), min=2)
+
+
+def test_workers_of_a_host_that_is_away_do_not_crowd_the_others() -> None:
+    spec = ClusterSpec("c", {"ps": TaskGroup(1), "worker": TaskGroup(4)}, host_groups={"spot": SPOT})
+    placed = place(spec)
+    assert sorted(host for name, host in placed.items() if name.startswith("worker")) == ["a", "b", "c", "d"]
+    rows = {name: TaskRow(name, host) for name, host in placed.items()}
+    down = {placed["ps/0"]: Standing(is_down=True, takes_new=False, why="lost")}
+    needed = {"ps/0", "worker/3"}
+    found = {move.row.name for move in moves(spec, rows, down, {}, needed=needed)}
+    lost = {name for name, host in placed.items() if host in down}
+    assert found == lost & needed, "what jobs cannot do without, and nothing else"
+    moved = {move.row.name: move.row.host for move in moves(spec, rows, down, {}, needed=needed)}
+    assert place(spec, {**placed, **moved}, closed=down) == {**placed, **moved}, "and it stays there"
+
+
+def test_slots_are_exceeded_only_by_what_jobs_cannot_do_without() -> None:
+    group = HostGroup(tuple(HostName(name) for name in "ab"), min=1, slots=2)
+    spec = ClusterSpec("c", {"ps": TaskGroup(1), "worker": TaskGroup(3)}, host_groups={"spot": group})
+    placed = place(spec)
+    rows = {name: TaskRow(name, host) for name, host in placed.items()}
+    down = {placed["ps/0"]: Standing(is_down=True, takes_new=False, why="lost")}
+    assert [move.row.name for move in moves(spec, rows, down, {}, needed={"ps/0"})] == ["ps/0"]
+    assert moves(spec, rows, down, {}) == []
