@@ -279,15 +279,13 @@ def test_an_elastic_group_goes_on_with_fewer_and_takes_more_when_they_come() -> 
 
 
 def test_processes_that_start_alone_go_on_without_one_whose_host_is_away() -> None:
-    record = start(
-        job(framework="command", min_workers=1), (Placed("worker/0", "worker/0"), Placed("worker/1", "worker/1")), NOW
-    )
-    gone = {**BY_NAME, "worker/1": replace(BY_NAME["worker/1"], state="lost")}
+    record = running(framework="command", min_workers=1, success=None)
+    gone = {**BY_NAME, "worker/1": TaskStatus("worker", 1, "lost")}
     alone = step(record, view(("worker/0", "running", None)), gone, NOW + 1)
     assert (alone.state, alone.reason) == ("running", "goes on with 1 of 2 processes")
     over = step(alone, view(("worker/0", "done", 0)), gone, NOW + 2)
     assert (over.state, over.reason) == ("succeeded", "without worker/1, whose hosts are away")
-    chief = {**BY_NAME, "worker/0": replace(BY_NAME["worker/0"], state="lost")}
+    chief = {**BY_NAME, "worker/0": TaskStatus("worker", 0, "lost")}
     waits = step(record, view(("worker/1", "done", 0)), chief, NOW + 2)
     assert waits.state == "recovering", "the chief is waited for"
 
