@@ -40,7 +40,7 @@ class Room:
     for_all: bool = False
     """A spare whose group no task's `hosts` names: it stands in for any host."""
     is_elastic: bool = False
-    """Its group has hosts that come and go: what jobs cannot do without finds a place there beside others."""
+    """Whether hosts of its group come and go; what jobs cannot do without finds a place there beside others."""
     shares: Mapping[str, int] = field(default_factory=dict)
     """The most tasks of a job name, where each host has its share of them."""
 

@@ -55,7 +55,7 @@ class Job:
     restarts: int
     comment: str = ""
     indices: tuple[int, ...] = ()
-    """Of an array: which of its jobs it is, or those that wait together."""
+    """The number that it has in its array, or the numbers of those that wait together."""
     array: str = ""
 
     @property
