@@ -7,6 +7,7 @@ undisturbed run. DTF_TEST_TENSORFLOW, DTF_TEST_TORCH and DTF_TEST_JAX name the i
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -74,6 +75,27 @@ def test_a_killed_process_restarts_all_of_jax_from_the_checkpoint(cluster: Clust
     total = sum(step * (1 + 2) for step in range(60))
     assert f"process 0: total {total}" in done.lines
     assert f"process 1: total {total}" in done.lines
+
+
+@pytest.mark.nightly
+def test_jax_learns_digits_although_a_process_is_killed(cluster: Cluster) -> None:
+    python = python_of("JAX")
+    if subprocess.run([python, "-c", "import sklearn"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no scikit-learn")
+    done = run(
+        cluster,
+        "jax",
+        python,
+        "jax_digits.py",
+        *("--epochs", "12", "--pause", "0.2"),
+        victim="worker/1",
+        at="^epoch 4,",
+    )
+    assert (done.status.restarts, done.status.starts) == (1, 2)
+    begins = re.findall(r"2 processes begin at epoch (\d+)", done.text)
+    assert begins[0] == "0" and int(begins[1]) >= 4
+    accuracy = re.search(r"that it has not seen: ([\d.]+)", done.text)
+    assert accuracy is not None and float(accuracy[1]) > 0.93
 
 
 @pytest.mark.slow
