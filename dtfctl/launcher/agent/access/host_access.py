@@ -85,8 +85,8 @@ class AccessService:
         import resource
         import shutil
 
-        from dtfctl.launcher.agent.access.gpus import read_gpus
         from dtfctl.launcher.agent.access.rdma import read_rdma
+        from dtfctl.launcher.agent.start.gpus import read_gpus
 
         folder = self._agent.folder
         disk, inodes = shutil.disk_usage(folder), os.statvfs(folder)

@@ -41,14 +41,16 @@ def judge_stopped(stopped_since: float | None, limits: HealthLimits, now: float)
     return Finding("down", f"stopped by a signal for {stopped_s:.1f} s") if stopped_s >= limits.down_after_s else None
 
 
-def judge_idle(idle_s: float, limits: HealthLimits, *, was_suspect: bool) -> Finding | None:
+def judge_idle(idle_s: float, limits: HealthLimits, *, was_suspect: bool, gpus: str = "") -> Finding | None:
     """Judge a process of a group that says nothing of its progress: one that uses no processor time may wait for ever.
 
-    It is not killed for that: a program may wait for its data as long as it likes.
+    It is not killed for that: a program may wait for its data as long as it likes. `gpus`: those that it has, and that
+    did nothing either; one that keeps a GPU busy is not idle.
     """
     if idle_s >= limits.progress_s:
-        text = f"idle: it has used no processor time for {idle_s:.0f} s, and reports no progress"
-        return None if was_suspect else Finding("suspect", text)
+        too = f"{gpus} did nothing either" if gpus else ""
+        words = ", ".join(part for part in (f"it has used no processor time for {idle_s:.0f} s", too) if part)
+        return None if was_suspect else Finding("suspect", f"idle: {words}, and reports no progress")
     return Finding("healthy", "works again") if was_suspect else None
 
 

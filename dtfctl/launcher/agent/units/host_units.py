@@ -15,6 +15,7 @@ from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.tell.peers import PeerBoard
 from dtfctl.launcher.agent.tell.reports import Reports
 from dtfctl.launcher.agent.tell.task_socket import TaskSocket
+from dtfctl.launcher.agent.units.gpu_watch import GpuWatch
 from dtfctl.launcher.agent.units.lifecycle import Record
 from dtfctl.launcher.errors import NoSuchTask
 from dtfctl.launcher.messages.orders import HostOrders, job_process
@@ -76,6 +77,7 @@ class HostUnits:
         self.socket = TaskSocket(sockets)
         self.peers = PeerBoard(self.socket, self.tasks, advertise)
         self.preparations = Preparations(folder, environments_of(folder.absolute()), wake)
+        self.gpus = GpuWatch()
         self.folders: Folders | None = None
         """Of jobs' checkpoints, once there are any."""
         self._cores = usable_cores()

@@ -16,7 +16,7 @@ from dtfctl.launcher.agent.start.launch import (
     progress_path,
     save_path,
 )
-from dtfctl.launcher.agent.units import resources
+from dtfctl.launcher.agent.units import gpu_watch, resources
 from dtfctl.launcher.agent.units.health_check import Finding, judge_idle, judge_progress, judge_stopped
 from dtfctl.launcher.agent.units.host_units import HostUnits
 from dtfctl.launcher.agent.units.lifecycle import Order, Record, ready
@@ -160,14 +160,28 @@ class JobUnit(Unit):
                 return stopped
         latest = None if self.progress is None else self.progress.latest
         if self.record.state == "running" and latest is None and self.order is not None and self.order.restart.together:
-            finding = judge_idle(now - self.worked_at, limits, was_suspect=self.is_suspect)
-            if finding is not None:
-                self.is_suspect = finding.verdict == "suspect"
-            return finding
+            return self._judge_idle(limits, now)
         if self.record.state != "running" or latest is None or not self.state.peers.is_whole():
             self.advanced_at = now
             return None
         return judge_progress(latest, now - self.advanced_at, limits, has_advanced=self.has_advanced)
+
+    def _judge_idle(self, limits: HealthLimits, now: float) -> Finding | None:
+        """Judge one that reports no progress by what it uses; where it has GPUs, these have been looked at too."""
+        gpus, every_s = "", min(gpu_watch.LOOK_S, limits.progress_s / 2)
+        if now - self.worked_at >= every_s:
+            look = self.state.gpus.look(now, every_s)
+            if look is None or look.at <= self.worked_at:
+                return None  # not known yet
+            mine = resources.gpus_of(self, self.state.tasks.values())
+            seen = {number: busy for number, busy in look.use.items() if mine is None or number in mine}
+            if any(busy >= gpu_watch.BUSY_PERCENT for busy in seen.values()):
+                self.worked_at = look.at
+            gpus = f"GPU {', '.join(map(str, seen))}" if seen else ""
+        finding = judge_idle(now - self.worked_at, limits, was_suspect=self.is_suspect, gpus=gpus)
+        if finding is not None:
+            self.is_suspect = finding.verdict == "suspect"
+        return finding
 
     def on_out_of_memory(self, record: Record, ending: Ending, why: str) -> tuple[Record, Ending]:
         """Give up a process that would use as much again; its whole job may be tried again by --retries."""

@@ -11,7 +11,7 @@ from dtfctl.launcher.agent.units.lifecycle import Record, cannot_start
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.messages.orders import ClientOrder, TaskOrder
-from dtfctl.launcher.system.host_facts import gpu_count
+from dtfctl.launcher.system.host_facts import gpu_count, gpu_list
 from dtfctl.values import replace
 
 if TYPE_CHECKING:
@@ -90,6 +90,22 @@ def waits_for_gpus(order: ClientOrder, tasks: Collection[Unit], jobs: Collection
         return ""
     names = dict.fromkeys(other.job_id for other in jobs if other.record.is_alive and other.record.gpus)
     return f"waits for {_gpus(needed)}, taken by {', '.join(names)}"
+
+
+def gpus_of(process: JobUnit, tasks: Collection[TaskUnit]) -> set[int] | None:
+    """List the host's numbers of the GPUs that a job's process works with; None: it may be any of them."""
+    order = process.order
+    if order is None:
+        return None
+    if order.gpu_count is not None and order.gpus != "host":
+        mine = process.record.gpus
+    elif order.gpus != "none" and any(task.order is not None and task.order.gpus for task in tasks):
+        slot = next((task.record.gpus for task in tasks if task.name == order.slot), ())
+        mine = process.record.gpus or slot
+    else:
+        return None
+    names = [name for name in gpu_list(mine).split(",") if name]
+    return {int(name) for name in names} if all(name.isdigit() for name in names) else None
 
 
 def _gpus_for(order: ClientOrder, tasks: Collection[Unit], jobs: Collection[Unit]) -> list[int]:

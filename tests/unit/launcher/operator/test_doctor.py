@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dtfctl._version import VERSION
-from dtfctl.launcher.agent.access.gpus import parse
+from dtfctl.launcher.agent.start.gpus import parse
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.launcher.messages.looks import Inspection, Rdma
 from dtfctl.launcher.model import HostStatus
