@@ -6,6 +6,7 @@ import multiprocessing
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dtfctl.runtime.kernels.blas_in_use import blas_in_use, open_blas
 from dtfctl.runtime.kernels.into import products, threads
 from dtfctl.runtime.kernels.into.linear import _sum_of_rows
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
+from dtfctl.runtime.kernels.onednn import passes
 from dtfctl.runtime.kernels.onednn.find import find_library
 
 F = np.dtype(np.float32)
@@ -177,6 +179,49 @@ class Machine:
             self.product()
         assert self.count == 2
         return self.used
+
+
+class _Counting:
+    """A library of two threads that notes for how many each pass is made, and by how many each runs."""
+
+    def __init__(self) -> None:
+        self.count = 2
+        self.made: list[int] = []
+        self.used: list[tuple[int, int]] = []
+
+    def threads(self) -> int:
+        return 2
+
+    def set_threads(self, count: int) -> None:
+        self.count = count
+
+    def make(self) -> Any:
+        made = self.count
+        self.made.append(made)
+        return SimpleNamespace(run=lambda: self.used.append((made, self.count)))
+
+
+def test_a_pass_for_threads_is_made_when_they_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("DTF_ADAPT_THREADS", raising=False)
+    running = tmp_path / "loadavg"
+    running.write_text("9.00 9.00 9.00 9/100 1\n")
+    monkeypatch.setattr(threads, "_CROWD", threads.Crowd(threads.Host(str(running)), cores=2))
+    clock = iter(range(10**6))
+    monkeypatch.setattr(threads, "clock", lambda: float(next(clock)))
+    library: Any = _Counting()
+    call = passes.adapted(library, library.make)
+    for _ in range(20):
+        call()
+    assert (library.made, set(library.used), library.count) == ([1], {(1, 1)}, 2)
+    running.write_text("9.00 9.00 9.00 1/100 1\n")
+    for _ in range(20):
+        call()
+    assert (library.made, set(library.used), library.count) == ([1, 2], {(1, 1), (2, 2)}, 2)
+    # Who wants all threads whatever happens gets no other pass.
+    monkeypatch.setenv("DTF_ADAPT_THREADS", "0")
+    other: Any = _Counting()
+    passes.adapted(other, other.make)()
+    assert (other.made, other.used) == ([2], [(2, 2)])
 
 
 def test_threads_that_help_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

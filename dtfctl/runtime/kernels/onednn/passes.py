@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from dtfctl.runtime.kernels.into.threads import by_one, threaded
+from dtfctl.runtime.kernels.into.threads import adapts, by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import Library, arguments
 
 
@@ -74,13 +74,23 @@ class Pass:
 
 
 def adapted(library: Library, make: Callable[[], Pass]) -> Callable[..., None]:
-    """Make a call of a pass. How many threads one has is settled when it is made: there is one for one thread too."""
+    """Make a call of a pass. How many threads one has is settled when it is made: there is one for one thread too.
+
+    That one is made at once, and the other when threads are first used: on a busy machine that may be never.
+    """
     count = library.threads()
-    for_one: list[Pass] = []
+    if count < 2 or not adapts():
+        return make().run
+    for_all: list[Pass] = []
 
-    def alone(*arrays: Any) -> None:
-        if not for_one:
-            for_one.append(make())
-        for_one[0].run(*arrays)
+    def together(*arrays: Any) -> None:
+        if not for_all:
+            for_all.append(make())
+        for_all[0].run(*arrays)
 
-    return threaded(make().run, by_one(alone, library.set_threads, count), count)
+    library.set_threads(1)
+    try:
+        for_one = make()
+    finally:
+        library.set_threads(count)
+    return threaded(together, by_one(for_one.run, library.set_threads, count), count)
