@@ -24,14 +24,18 @@ F = np.float32
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The first step is observed; everything that can be is in a buffer and, by rows, in parts."""
+    """The first step is observed; everything that can be is in a buffer and, by rows, in parts.
+
+    What other tests left in the default graph is not there: an initializer of all their variables would be the largest.
+    """
     monkeypatch.setattr(tuner, "_WARM_UP", 0)
     # What is timed on a busy machine does not choose the plan.
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset())
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
     monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
     monkeypatch.setattr(parallel, "_PART_BYTES", 4096)
-    yield
+    with tf.Graph().as_default():
+        yield
 
 
 def executors(session: Any) -> list[Executor]:
