@@ -116,8 +116,15 @@ def main(out: str, checkpoints: str, *names: str) -> None:
             records[name] = run(tf, name, f"{checkpoints}/theirs/{name}", restore if found else None)
         except Exception as e:
             records[name] = {"error": f"{type(e).__name__}: {e}"}
-    with gzip.GzipFile(out, "wb", mtime=0) as file:
+        write(out, records)
+
+
+def write(out: str | Path, records: dict[str, Any]) -> None:
+    """Write the records down; a run that is cut keeps those of the programs that were through."""
+    part = Path(f"{out}.part")
+    with part.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as file:
         file.write(json.dumps(records, separators=(",", ":")).encode())
+    part.replace(out)
 
 
 if __name__ == "__main__":
