@@ -19,6 +19,7 @@ from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.runtime.services.calls import Call, Handler, Unary
 from dtfctl.runtime.services.grpc_tools import channel_to, listen_tcp, new_server
+from dtfctl.runtime.services.job_scope import METADATA_KEY
 from dtfctl.runtime.services.master_service import NAME
 from dtfctl.runtime.steps.deadlines import DEADLINES
 
@@ -111,7 +112,9 @@ class _Forward:
     def _forward(self, data: bytes, call: Call, waits: bool) -> bytes:
         with self._lock:
             stub = self._channel.unary_unary(call.method)
-            answer = stub.future(data, timeout=call.time_left(), wait_for_ready=waits)
+            # Whose state it is about; what else comes with a call is between the client and this port.
+            said = [pair for pair in call.metadata if pair[0] == METADATA_KEY]
+            answer = stub.future(data, timeout=call.time_left(), metadata=said, wait_for_ready=waits)
         if not call.on_gone(answer.cancel):
             answer.cancel()
         try:
