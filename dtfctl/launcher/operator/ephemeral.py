@@ -25,7 +25,7 @@ from dtfctl.launcher.system.procfs import ProcessId, read_stat
 MODULE = "dtfctl.launcher.operator.ephemeral"
 GRACE_S = 10.0
 PATIENCE_S = 60.0
-"""For what an earlier command leaves to be taken down."""
+"""How long an earlier command may take to take its cluster down."""
 POLL_S = 0.05
 
 

@@ -9,7 +9,7 @@ from dtfctl.launcher.agent.start.gpus import read_use
 from dtfctl.values import value
 
 LOOK_S = 10.0
-"""How often, and for how long a process is idle before."""
+"""How long a process is idle before its GPUs are looked at, and how often they are."""
 BUSY_PERCENT = 1.0
 
 
@@ -18,13 +18,13 @@ class Look:
     """What a look has found."""
 
     at: float
-    """When it was begun."""
+    """The time at which the look was begun."""
     use: Mapping[int, float]
     """How busy each GPU was, in percent, by its number; empty where none says so."""
 
 
 class GpuWatch:
-    """Owned by the agent's loop. `nvidia-smi` may take seconds: a thread waits for it."""
+    """Looks at the GPUs for the agent's loop. `nvidia-smi` may take seconds: a thread waits for it."""
 
     def __init__(self, read: Callable[[], Mapping[int, float]] = read_use) -> None:
         self._read = read
