@@ -235,7 +235,7 @@ def test_rotation_waits_for_who_is_reading_what_it_would_delete(keep: Keep, tmp_
         position = chunk.next
         if over and chunk.at_end:
             break
-        time.sleep(0.1)
+        time.sleep(0.3)  # slower than what is written
     assert found == [str(number) for number in range(1, 120_001)]
 
 
