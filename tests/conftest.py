@@ -20,6 +20,8 @@ settings.register_profile(
 )
 settings.load_profile("dtfctl")
 GRACE_S = 20.0
+UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))
+NO_TIME = "no time is left (DTF_CHECKS_UNTIL)"
 pytest_plugins = ["tests.faults.report", "tests.support.costs"]
 LOG_LINES = 80
 FIRST = (
@@ -58,12 +60,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="runs in `make nightly` (DTF_NIGHTLY=1)"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.time() > UNTIL:
+        pytest.skip(NO_TIME)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Tell tools/run_tests.py what failed, and in which phase."""
+    """Tell tools/run_tests.py what failed, and in which phase, and what was not run for want of time."""
     path = os.environ.get("DTF_TEST_FAILURES")
-    if report.failed and path:
+    has_no_time = report.skipped and NO_TIME in str(report.longrepr)
+    if path and (report.failed or has_no_time):
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"test": report.nodeid, "when": report.when}) + "\n")
+            file.write(json.dumps({"test": report.nodeid, "when": "no time" if has_no_time else report.when}) + "\n")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where time was over before a test had passed: such a run says nothing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if time.time() > UNTIL and reporter is not None and not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(wrapper=True)

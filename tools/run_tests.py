@@ -11,15 +11,24 @@ of them start processes, runs once more, one after the other. Whatever fails the
 process, errors while something is taken down, and processes that are left behind. What passes the second time is a
 fault all the same, of the product or of the test: its first failure stands in full above, and its name in the last
 lines.
+
+`.ci/run` gives checks a time of day to end by (DTF_CHECKS_UNTIL, seconds since 1970). Then a test that has not begun
+by it is not run. Nor are the tests of processes on a machine that cannot start processes in the time their limits were
+made for: there they fail by those limits, one after the other, and say nothing of a change. What was not run for either
+reason stands in the last lines, by folder and number.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,8 +38,12 @@ WITH_PROCESSES = (
     *("tests/unit/cli/", "tests/unit/launcher/", "tests/unit/net/", "tests/unit/services/", "tests/unit/train/"),
 )
 SOME_FAILED = 1
-AT_A_TIME = min(2 * len(os.sched_getaffinity(0)), 16)
-TOGETHER = ("-n", str(AT_A_TIME), "--dist", "loadfile", "--no-loadscope-reorder")
+CORES = len(os.sched_getaffinity(0))
+AT_A_TIME = min(2 * CORES, 16)
+TOGETHER = ("--dist", "loadfile", "--no-loadscope-reorder")
+UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))
+# Four at once on two cores took 0.4 s where the limits in these tests were tried.
+STARTS_S = 1.2
 
 
 def pytest(arguments: list[str], failures: Path) -> int:
@@ -42,23 +55,72 @@ def pytest(arguments: list[str], failures: Path) -> int:
 def may_run_again(failures: Path) -> list[str]:
     """Give the failed tests if all of them may have a second try; nothing otherwise."""
     reports = [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
+    reports = [report for report in reports if report["when"] != "no time"]
     tests = sorted({report["test"] for report in reports})
     if len(tests) > LIMIT or any(report["when"] == "teardown" for report in reports):
         return []
     return tests if all(test.startswith(WITH_PROCESSES) for test in tests) else []
 
 
+def not_reached(failures: Path) -> Counter[str]:
+    """Count the tests that no time was left for, by folder."""
+    reports = [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
+    return Counter(
+        test.partition("::")[0].rpartition("/")[0]
+        for test in {each["test"] for each in reports if each["when"] == "no time"}
+    )
+
+
+def starts_s() -> float:
+    """Measure how many seconds AT_A_TIME processes of ours take to start beside each other: the median of five rounds.
+
+    One more round before them compiles what it imports, where that has not been done.
+    """
+    rounds = []
+    for _ in range(6):
+        begun = time.monotonic()
+        started = [
+            subprocess.Popen([sys.executable, "-c", "import dtfctl.cli.app"], cwd=ROOT) for _ in range(AT_A_TIME)
+        ]
+        if any(process.wait() for process in started):
+            raise SystemExit("dtfctl cannot be imported: what Python says stands above")
+        rounds.append(time.monotonic() - begun)
+    return statistics.median(rounds[1:])
+
+
 def main(arguments: list[str]) -> int:
+    together, said = [*TOGETHER, "-n", str(AT_A_TIME)], ""
+    if math.isfinite(UNTIL) and (seconds := starts_s()) > STARTS_S:
+        said = (
+            f"NOT RUN, as {AT_A_TIME} processes took {seconds:.1f} s to start here and these tests need "
+            f"{STARTS_S:g} s: {' '.join(WITH_PROCESSES)}"
+        )
+        print(said, flush=True)
+        together = [*TOGETHER, "-n", str(CORES), *(f"--ignore={folder}" for folder in WITH_PROCESSES)]
     with tempfile.TemporaryDirectory() as folder:
-        first = pytest([*TOGETHER, *arguments], Path(folder) / "first")
-        tests = may_run_again(Path(folder) / "first") if first == SOME_FAILED else []
-        if not tests:
-            return first
-        print("\nFAILED BESIDE OTHERS; once more, alone:\n  " + "\n  ".join(tests), flush=True)
-        second = pytest(["-n", "0", "-v", *tests], Path(folder) / "second")
-    if second == 0:
+        code = run(together, arguments, Path(folder))
+        if left := not_reached(Path(folder) / "first"):
+            print(
+                "\nNOT RUN FOR WANT OF TIME:",
+                *(f"  {count:5} of {where}" for where, count in sorted(left.items())),
+                sep="\n",
+            )
+    if said:
+        print(f"\n{said}")
+    return code
+
+
+def run(together: list[str], arguments: list[str], folder: Path) -> int:
+    first = pytest([*together, *arguments], folder / "first")
+    tests = may_run_again(folder / "first") if first == SOME_FAILED and time.time() < UNTIL else []
+    if not tests:
+        return first
+    print("\nFAILED BESIDE OTHERS; once more, alone:\n  " + "\n  ".join(tests), flush=True)
+    second = pytest(["-n", "0", "-v", *tests], folder / "second")
+    if second == 0 and not not_reached(folder / "second"):
         print("\nFAILED BESIDE OTHERS, PASSED ALONE (a fault all the same):\n  " + "\n  ".join(tests), flush=True)
-    return second
+        return second
+    return second or first
 
 
 if __name__ == "__main__":

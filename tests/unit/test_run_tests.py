@@ -1,9 +1,12 @@
-"""tools/run_tests.py: what may fail beside others and pass alone, and what may not."""
+"""tools/run_tests.py: what may fail beside others and pass alone, what may not, and what a late machine leaves out."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +33,11 @@ def run_tests() -> ModuleType:
         ([("tests/lab/test_up.py::test_a", "call"), ("tests/unit/spec/test_load.py::test_b", "call")], []),
         ([("tests/lab/test_up.py::test_a", "call"), ("tests/lab/test_up.py::test_a", "teardown")], []),
         ([(f"tests/lab/test_up.py::test_{n}", "call") for n in range(5)], []),
+        (
+            [("tests/lab/test_up.py::test_a", "call"), ("tests/unit/spec/test_load.py::test_b", "no time")],
+            ["tests/lab/test_up.py::test_a"],
+        ),
+        ([("tests/lab/test_up.py::test_a", "no time")], []),
         ([], []),
     ],
 )
@@ -39,3 +47,33 @@ def test_only_few_tests_that_start_processes_get_a_second_try(
     failures = tmp_path / "failures"
     failures.write_text("".join(json.dumps({"test": test, "when": when}) + "\n" for test, when in failed))
     assert run_tests.may_run_again(failures) == again
+
+
+def test_what_a_late_machine_leaves_out_is_counted_by_folder(run_tests: ModuleType, tmp_path: Path) -> None:
+    failures = tmp_path / "failures"
+    late = ["tests/lab/test_up.py::test_a", "tests/lab/test_up.py::test_b[a/b]", "tests/unit/spec/test_load.py::test_c"]
+    reports = [{"test": test, "when": "no time"} for test in [*late, *late]]
+    failures.write_text(
+        "".join(json.dumps(each) + "\n" for each in [*reports, {"test": "tests/x.py::a", "when": "call"}])
+    )
+    assert run_tests.not_reached(failures) == {"tests/lab": 2, "tests/unit/spec": 1}
+
+
+@pytest.mark.parametrize(("until", "outcome"), [("0", "1 skipped"), ("9999999999", "1 passed")])
+def test_no_test_begins_after_the_time_that_checks_have(tmp_path: Path, until: str, outcome: str) -> None:
+    told = tmp_path / "told"
+    test = "tests/unit/test_run_tests.py::test_what_a_late_machine_leaves_out_is_counted_by_folder"
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", test],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "DTF_CHECKS_UNTIL": until, "DTF_TEST_FAILURES": str(told)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # A run that no time was left for has not passed.
+    assert ran.returncode == (until == "0"), ran.stdout
+    assert outcome in ran.stdout
+    assert (json.loads(told.read_text()) if told.exists() else None) == (
+        {"test": test, "when": "no time"} if until == "0" else None
+    )
