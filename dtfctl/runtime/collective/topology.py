@@ -6,18 +6,16 @@ below the usual counts as slow, and above `ENOUGH_BYTES_S` it is programs that a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from dtfctl.runtime.collective.ring_search import Cost, Ring
 
 SLOW_SHARE = 0.4
 """A way that carries less than this of the usual is slow."""
 ENOUGH_BYTES_S = 250e6
 BETTER = 1.5
 """How much more the slowest way of an order has to carry before members change to it."""
-_TRY_ALL = 7
-"""Orders of so many hosts are all looked at; of more, those that one move makes of another."""
-_MOST_MOVED = 64
 
 Ways = Mapping[tuple[int, int], float]
 """Bytes a second from one host to another, where that is known."""
@@ -82,10 +80,10 @@ class Map:
         racks = self._racks(hosts, slow)
         between = min((rate for (a, b), rate in self.ways.items() if racks[a] != racks[b]), default=0.0)
         inside = {way: rate for way, rate in slow.items() if racks[way[0]] == racks[way[1]]}
-        costs = _Costs(racks, inside, usual)
+        ring = Ring(sorted(hosts, key=racks.__getitem__), racks, inside)
         now = self._order_of(before, hosts) if before is not None else None
-        best = _best(sorted(hosts, key=racks.__getitem__), costs)
-        if now is not None and not costs.of(best).is_better_than(costs.of(now)):
+        best = ring.best()
+        if now is not None and not _is_better(ring.cost(best), ring.cost(now)):
             best = now
         place_of = {host: place for place, host in enumerate(best)}
         ranks = sorted(range(len(self.hosts)), key=lambda rank: (place_of[self.hosts[rank]], rank))
@@ -126,75 +124,10 @@ class Map:
         return list(dict.fromkeys(self.hosts[rank] for rank in plan.order)) if plan.places else list(hosts)
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """What an order of hosts costs.
-
-    Attributes:
-        slowest: what its slowest way carries, of those within racks.
-        crossings: how often it goes from one rack to another.
-        slow: time that a byte takes on all of its slow ways.
-    """
-
-    slowest: float
-    crossings: int
-    slow: float
-
-    @property
-    def key(self) -> tuple[float, int, float]:
-        return -self.slowest, self.crossings, self.slow
-
-    def is_better_than(self, other: _Cost) -> bool:
-        return self.slowest > BETTER * other.slowest or (
-            self.slowest >= other.slowest and (self.crossings, self.slow) < (other.crossings, other.slow)
-        )
-
-
-@dataclass(frozen=True)
-class _Costs:
-    racks: Mapping[int, int]
-    slow: Ways
-    usual: float
-
-    def of(self, order: Sequence[int]) -> _Cost:
-        slowest, crossings, time = self.usual, 0, 0.0
-        for way in _around(order):
-            crossings += self.racks[way[0]] != self.racks[way[1]]
-            rate = self.slow.get(way)
-            if rate is not None:
-                slowest = min(slowest, rate)
-                time += 1 / rate
-        return _Cost(slowest, crossings, time)
-
-
 def _around(order: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(order, [*order[1:], *order[:1]]))
 
 
-def _best(order: list[int], costs: _Costs) -> list[int]:
-    """Find a good order, from one in which racks stand together."""
-    found = costs.of(order)
-    if not found.slow:
-        return order
-    if len(order) <= _TRY_ALL:
-        first, *others = order
-        return min(([first, *rest] for rest in itertools.permutations(others)), key=lambda each: costs.of(each).key)
-    for _ in range(_MOST_MOVED):
-        # The slowest way is what counts: move the host at either end of it, or turn what stands between two ways round.
-        bad = [i for i, way in enumerate(_around(order)) if way in costs.slow]
-        tries = [moved for at in bad for moved in _moves(order, at)]
-        best = min(tries, key=lambda each: costs.of(each).key, default=order)
-        if costs.of(best).key >= found.key:
-            break
-        order, found = best, costs.of(best)
-    return order
-
-
-def _moves(order: list[int], at: int) -> Iterable[list[int]]:
-    for which in (at, (at + 1) % len(order)):
-        rest = order[:which] + order[which + 1 :]
-        for to in range(len(order)):
-            yield rest[:to] + [order[which]] + rest[to:]
-    for other in range(len(order)):
-        low, high = sorted((at + 1, other + 1))
-        yield order[:low] + order[low:high][::-1] + order[high:]
+def _is_better(cost: Cost, than: Cost) -> bool:
+    """Tell whether members are to change to an order: its slowest way carries much more, or as much and others do."""
+    return cost.slowest * BETTER < than.slowest or (cost.slowest <= than.slowest and cost[1:] < than[1:])
