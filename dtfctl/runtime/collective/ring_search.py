@@ -15,7 +15,7 @@ import numpy as np
 _TRY_ALL = 7
 """Orders of so many hosts are all looked at; of more, those that one move makes of another."""
 _WORST = 16
-"""So many ways of an order are tried to be left, the slowest first."""
+"""Bounds how many ways of an order are tried to be left, the slowest first."""
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
