@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex
 
 from dtfctl.protocol import tensor_pb2
@@ -22,31 +23,78 @@ class Dimension:
     def value(self) -> int | None:
         return self._value
 
-    def _binary(self, other: Any, function: Any) -> Dimension:
-        other = Dimension(other)
+    def _binary(self, other: Any, function: Callable[[int, int], int]) -> Dimension:
+        try:
+            other = Dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
         if self._value is None or other._value is None:
             return Dimension(None)
         return Dimension(function(self._value, other._value))
 
+    def _compared(self, other: Any, function: Callable[[int, int], bool]) -> Any:
+        """Compare as TF1 does: None where one of the two is unknown."""
+        try:
+            other = Dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        return None if self._value is None or other._value is None else function(self._value, other._value)
+
     def __add__(self, other: Any) -> Dimension:
-        return self._binary(other, lambda a, b: a + b)
+        return self._binary(other, operator.add)
 
     def __sub__(self, other: Any) -> Dimension:
-        return self._binary(other, lambda a, b: a - b)
+        return self._binary(other, operator.sub)
 
     def __mul__(self, other: Any) -> Dimension:
-        return self._binary(other, lambda a, b: a * b)
+        return self._binary(other, operator.mul)
 
     def __floordiv__(self, other: Any) -> Dimension:
-        return self._binary(other, lambda a, b: a // b)
+        return self._binary(other, operator.floordiv)
 
     def __mod__(self, other: Any) -> Dimension:
-        return self._binary(other, lambda a, b: a % b)
+        return self._binary(other, operator.mod)
 
     def __rsub__(self, other: Any) -> Dimension:
         return Dimension(other) - self
 
-    __radd__, __rmul__, __div__ = __add__, __mul__, __floordiv__
+    def __rfloordiv__(self, other: Any) -> Dimension:
+        return Dimension(other) // self
+
+    def __rmod__(self, other: Any) -> Dimension:
+        return Dimension(other) % self
+
+    def __truediv__(self, other: Any) -> Dimension:
+        raise TypeError(f"A Dimension is a whole number: divide {self!r} and {other!r} by // instead of /")
+
+    __radd__, __rmul__, __div__, __rtruediv__ = __add__, __mul__, __floordiv__, __truediv__
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(other, operator.ge)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared(other, operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared(other, operator.ne)
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __reduce__(self) -> tuple[type[Dimension], tuple[int | None]]:
+        return Dimension, (self._value,)
 
     def __int__(self) -> int:
         if self._value is None:
@@ -64,15 +112,11 @@ class Dimension:
         other = Dimension(other)
         return self._value is None or other._value is None or self._value == other._value
 
-    def __eq__(self, other: object) -> Any:
-        try:
-            other_value = Dimension(other)._value
-        except (TypeError, ValueError):
-            return NotImplemented
-        return None if self._value is None or other_value is None else self._value == other_value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
+    def merge_with(self, other: Any) -> Dimension:
+        """Give what both say together; ValueError where they are different numbers."""
+        other = Dimension(other)
+        self.assert_is_compatible_with(other)
+        return other if self._value is None else self
 
     def __repr__(self) -> str:
         return f"Dimension({self._value})"
