@@ -26,10 +26,25 @@ def environ(home: Path) -> dict[str, str]:
     return {**os.environ, "DTFCTL_HOME": str(home)}
 
 
-def test_the_custom_op_of_the_docs_runs_on_a_cluster(tmp_path: Path, environ: dict[str, str]) -> None:
-    """The package is installed beside the tasks, which find the op through its entry point."""
+@pytest.mark.parametrize(
+    ("example", "options", "said", "number", "tolerance"),
+    [
+        ("custom_op", [], r"ripple\(.*\) = (.*)", 2, 1e-3),
+        pytest.param("quantum_layer", ["--steps", "150"], r"held-out points: (.*)%", 100, 5, marks=pytest.mark.slow),
+    ],
+)
+def test_ops_of_a_package_run_on_a_cluster(
+    tmp_path: Path,
+    environ: dict[str, str],
+    example: str,
+    options: list[str],
+    said: str,
+    number: float,
+    tolerance: float,
+) -> None:
+    """The package is installed beside the tasks, which find its ops through its entry point."""
     site = tmp_path / "site"
-    package = ROOT / "examples" / "custom_op"
+    package = ROOT / "examples" / example
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
     build = tmp_path / "source"
     subprocess.run(["cp", "-r", package, build], check=True)
@@ -37,10 +52,10 @@ def test_the_custom_op_of_the_docs_runs_on_a_cluster(tmp_path: Path, environ: di
     environ["PYTHONPATH"] = str(site)
     up = dtfctl("up", "cluster-examples/local.yaml", environ=environ)
     assert up.returncode == 0, up.stderr
-    job = dtfctl("submit", "--replication", "in-graph", package / "job.py", environ=environ)
+    job = dtfctl("submit", "--replication", "in-graph", package / "job.py", *options, environ=environ)
     assert job.returncode == 0, job.stdout + job.stderr
-    found = re.search(r"ripple\((.*)\) = (.*)", job.stdout)
-    assert found and abs(float(found[2]) - 2) < 1e-3
+    found = re.search(said, job.stdout)
+    assert found and abs(float(found[1]) - number) < tolerance
 
 
 @pytest.mark.slow

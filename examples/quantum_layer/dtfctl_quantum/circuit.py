@@ -14,7 +14,7 @@ def measure(angles, weights):
 
     def halves(qubit):
         """The amplitudes where a qubit is 0 and where it is 1, as views."""
-        split = state.reshape(rows, 2**qubit, 2, -1)
+        split = state.reshape(rows, 2**qubit, 2, 2 ** (qubits - qubit - 1))
         return split[:, :, 0], split[:, :, 1]
 
     def cos_sin(angle):
@@ -44,7 +44,7 @@ def measure(angles, weights):
 def _flip_where(state, control, target):
     """Exchange the amplitudes of 0 and 1 of `target` where `control` is 1."""
     qubits = state.shape[1].bit_length() - 1
-    split = state.reshape(-1, *[2] * qubits)
+    split = state.reshape(len(state), *[2] * qubits)
     at = [slice(None)] * (qubits + 1)
     at[control + 1] = 1
     part = split[tuple(at)]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import reduce
@@ -54,8 +57,21 @@ def test_values_are_those_of_the_matrices_of_the_gates(layer: Any, qubits: int) 
     draw = np.random.default_rng(qubits)
     angles, weights = draw.uniform(-4, 4, (3, qubits)), draw.uniform(-4, 4, (2, qubits, 2))
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(layer.quantum_layer(angles, weights))
+        found = session.run(layer.quantum_layer(tf.constant(angles), tf.constant(weights)))
     np.testing.assert_allclose(found, [by_matrices(row, weights) for row in angles], rtol=0, atol=1e-12)
+
+
+PENNYLANE = json.loads(Path(__file__).with_name("pennylane_values.json").read_text())  # tools/gen_pennylane.py
+
+
+@pytest.mark.parametrize("case", PENNYLANE["cases"], ids=lambda case: f"{len(case['angles'][0])} qubits")
+def test_values_and_gradients_are_pennylanes(layer: Any, case: dict[str, Any]) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        angles, weights, grad = (tf.constant(case[name], tf.float64) for name in ("angles", "weights", "grad"))
+        expected = layer.quantum_layer(angles, weights)
+        found = session.run([expected, *tf.gradients(expected, [angles, weights], grad)])
+    for name, value in zip(("expected", "by_angles", "by_weights"), found, strict=True):
+        np.testing.assert_allclose(value, case[name], rtol=0, atol=1e-12, err_msg=name)
 
 
 def test_gradients_are_the_slopes_of_small_differences(layer: Any) -> None:
@@ -117,3 +133,19 @@ def test_what_does_not_fit_is_refused(layer: Any) -> None:
         angles = tf.placeholder(tf.float32, None)
         with pytest.raises(tf.errors.InvalidArgumentError, match="do not go with weights"):
             session.run(layer.quantum_layer(angles, tf.zeros([1, 3, 2])), {angles: np.zeros((1, 2), np.float32)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "code"), [(["--steps", "150"], 0), (["--steps", "60", "--without"], 1)])
+def test_the_job_separates_the_moons_and_cannot_without_the_circuit(options: list[str], code: int) -> None:
+    package = ROOT / "examples" / "quantum_layer"
+    paths = os.pathsep.join([str(package), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    ran = subprocess.run(
+        [sys.executable, package / "job.py", *options],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stderr
+    assert "accuracy on 400 held-out points" in ran.stdout
