@@ -458,6 +458,14 @@ class Dataset(Selecting, Grouping, Resampling):
         iterator = make_initializable_iterator(self)
         return iterator.elements()
 
+    def as_numpy_iterator(self) -> Iterator[Any]:
+        """Iterate over the elements as arrays, in their structure, where ops run eagerly.
+
+        Raises:
+            RuntimeError: in a graph, as `__iter__` does.
+        """
+        return (nest.map_structure(lambda tensor: tensor.numpy(), element) for element in iter(self))
+
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
         return make_initializable_iterator(self, shared_name)
 

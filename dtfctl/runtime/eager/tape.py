@@ -224,6 +224,46 @@ class GradientTape:
             out.append(apply_op("Reshape", tensor=apply_op("Pack", values=column, axis=0), shape=shape))
         return nest.pack_sequence_as(sources, out) if nest.is_nested(sources) else out[0]
 
+    def batch_jacobian(
+        self, target: Tensor, source: Tensor, parallel_iterations: int | None = None, experimental_use_pfor: bool = True
+    ) -> Tensor | None:
+        """Derivatives of the elements of each row by the same row of `source`.
+
+        Returns:
+            [batch, *target.shape[1:], *source.shape[1:]]; None if nothing leads from one to the other.
+
+        Args:
+            target: [batch, ...], each row of which depends on the same row of `source` only.
+            source: [batch, ...].
+            parallel_iterations, experimental_use_pfor: change how TensorFlow computes it, and nothing here.
+
+        Raises:
+            ValueError: they are not of as many rows.
+            RuntimeError: the tape is not persistent and was used before.
+        """
+        rows, more = target.shape.known()[:1], source.shape.known()[:1]
+        if not rows or rows != more:
+            raise ValueError(f"batch_jacobian of {target.shape} by {source.shape}: they need as many rows each")
+        if self._used and not self._persistent:
+            raise RuntimeError(_USED_UP)
+        size = int((target.shape[1:].num_elements()) or 0)
+        persistent, self._persistent = self._persistent, True
+        try:
+            columns = []
+            for i in range(size):
+                one_hot = apply_op("OneHot", indices=[i] * rows[0], depth=size, on_value=1.0, off_value=0.0)
+                seed = apply_op("Reshape", tensor=apply_op("Cast", x=one_hot, DstT=target.dtype), shape=target.shape)
+                columns.append(self.gradient(target, source, seed))
+        finally:
+            self._persistent = persistent
+            self._used = not persistent
+        if any(column is None for column in columns):
+            return None
+        shape = [*target.shape.known(), *source.shape.known()[1:]]
+        if not columns:
+            return apply_op("Fill", dims=shape, value=apply_op("Cast", x=0.0, DstT=source.dtype))
+        return apply_op("Reshape", tensor=apply_op("Pack", values=columns, axis=1), shape=shape)
+
 
 def _carries_gradient(tensor: Tensor) -> bool:
     dtype = tensor.dtype.base_dtype

@@ -131,6 +131,13 @@ class SparseTensor(CompositeTensor):
 
         return _session_for(self.graph, session).run(self, feed_dict)
 
+    def consumers(self) -> list[Any]:
+        return list(dict.fromkeys(op for each in self.components() for op in each.consumers()))
+
+    def with_values(self, new_values: Any) -> SparseTensor:
+        """Give one with other values in the same places."""
+        return SparseTensor(self.indices, new_values, self.dense_shape)
+
     @property
     def differentiated(self) -> Tensor:
         return self.values

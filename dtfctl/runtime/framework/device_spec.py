@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 _KEYS = ("job", "replica", "task", "device")
 
@@ -66,6 +67,10 @@ class DeviceSpec:
     # TF2's name for the same operation.
     def make_merged_spec(self, other: DeviceSpec) -> DeviceSpec:
         return self.merge(other)
+
+    def replace(self, **parts: Any) -> DeviceSpec:
+        """Give one in which some parts are others."""
+        return replace(self, **parts)
 
     def conflicts(self, other: DeviceSpec) -> list[str]:
         """Name the parts on which both say something different."""

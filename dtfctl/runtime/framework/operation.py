@@ -11,6 +11,7 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.attrs import decode_attr, types_of
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.op_signature import OpSignature
+from dtfctl.runtime.framework.reference import Reference
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
 if TYPE_CHECKING:
@@ -86,6 +87,12 @@ class Tensor:
 
     def consumers(self) -> list[Operation]:
         return [op for op in self._op.graph.get_operations() if any(t is self for t in op.inputs)]
+
+    def ref(self) -> Reference:
+        """Give a key for dictionaries and sets."""
+        return Reference(self)
+
+    experimental_ref = ref
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Compute this tensor's value in `session`, or in the default session."""
@@ -190,6 +197,9 @@ class Operation:
     @property
     def type(self) -> str:
         return self.signature.name
+
+    def values(self) -> tuple[Tensor, ...]:
+        return tuple(self.outputs)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

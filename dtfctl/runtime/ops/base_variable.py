@@ -11,11 +11,12 @@ from typing import Any
 
 from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.framework import context
-from dtfctl.runtime.framework.convert import convert_to_tensor, register_tensor_conversion_function
+from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor, register_tensor_conversion_function
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.func_graph import init_scope, outermost_graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.reference import Reference
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
 
@@ -345,6 +346,70 @@ class Variable(metaclass=_ByCreators):
 
     def count_up_to(self, limit: int) -> Tensor:
         raise NotImplementedError
+
+    def _scatter(self, kind: str, delta: Any, use_locking: bool, name: str | None) -> Any:
+        raise NotImplementedError
+
+    def _scatter_nd(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:
+        raise NotImplementedError
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        """Read elements or slices at coordinates."""
+        raise NotImplementedError
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """Read rows."""
+        raise NotImplementedError
+
+    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        """Add `tf.IndexedSlices` to their rows; TypeError for anything else, as of all that take some."""
+        return self._scatter("Add", _slices(sparse_delta), use_locking, name)
+
+    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter("Sub", _slices(sparse_delta), use_locking, name)
+
+    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter("Mul", _slices(sparse_delta), use_locking, name)
+
+    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter("Div", _slices(sparse_delta), use_locking, name)
+
+    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter("Min", _slices(sparse_delta), use_locking, name)
+
+    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter("Max", _slices(sparse_delta), use_locking, name)
+
+    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter("Update", _slices(sparse_delta), use_locking, name)
+
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        """Assign rows within each batch: self[i, indices[i, j]] = values[i, j]."""
+        from dtfctl.runtime.ops.state_ops import batch_scatter_update
+
+        delta = _slices(sparse_delta)
+        return batch_scatter_update(self, delta.indices, delta.values, use_locking, name)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return self._scatter_nd("Add", indices, updates, name)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return self._scatter_nd("Sub", indices, updates, name)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return self._scatter_nd("Update", indices, updates, name)
+
+    def ref(self) -> Reference:
+        """Give a key for dictionaries and sets."""
+        return Reference(self)
+
+    experimental_ref = ref
+
+
+def _slices(value: Any) -> IndexedSlices:
+    if not isinstance(value, IndexedSlices):
+        raise TypeError(f"sparse_delta is not IndexedSlices: {value}")
+    return value
 
 
 _ARGUMENTS = tuple(inspect.signature(Variable.__init__).parameters)[1:]

@@ -131,16 +131,17 @@ class RefVariable(Variable):
     def count_up_to(self, limit: int) -> Tensor:
         return apply_op("CountUpTo", ref=self._variable, limit=limit)
 
-    def _scatter(self, op: str, delta: Any, use_locking: bool, name: str | None) -> Tensor:
+    def _scatter(self, kind: str, delta: Any, use_locking: bool, name: str | None) -> Tensor:
+        where = {"ref": self._variable, "indices": delta.indices, "updates": delta.values}
+        return apply_op(f"Scatter{kind}", **where, use_locking=use_locking, name=name)
+
+    def _scatter_nd(self, kind: str, indices: Any, updates: Any, name: str | None) -> Tensor:
         return apply_op(
-            op, ref=self._variable, indices=delta.indices, updates=delta.values, use_locking=use_locking, name=name
+            f"ScatterNd{kind}", ref=self._variable, indices=indices, updates=updates, use_locking=True, name=name
         )
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        return self._scatter("ScatterAdd", sparse_delta, use_locking, name)
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        return apply_op("GatherNd", params=self._variable, indices=indices, name=name)
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        return self._scatter("ScatterSub", sparse_delta, use_locking, name)
-
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        return self._scatter("ScatterUpdate", sparse_delta, use_locking, name)
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        return apply_op("GatherV2", params=self._variable, indices=indices, axis=0, name=name)

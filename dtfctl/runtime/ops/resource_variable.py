@@ -141,20 +141,25 @@ class ResourceVariable(Variable):
     def count_up_to(self, limit: int) -> Tensor:
         return apply_op("ResourceCountUpTo", resource=self.handle, limit=limit, T=self._dtype)
 
-    def _scatter(self, op_type: str, delta: Any, name: str | None) -> Any:
+    def _scatter(self, kind: str, delta: Any, use_locking: bool, name: str | None) -> Any:
         op = make_op(
-            op_type, name=name, resource=self.handle, indices=delta.indices, updates=delta.values, dtype=self._dtype
+            f"ResourceScatter{kind}",
+            name=name,
+            resource=self.handle,
+            indices=delta.indices,
+            updates=convert_to_tensor(delta.values, self._dtype),
+            dtype=self._dtype,
         )
         return self._after(op)
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("ResourceScatterAdd", sparse_delta, name)
+    def _scatter_nd(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:
+        updates = convert_to_tensor(updates, self._dtype)
+        return self._after(
+            make_op(f"ResourceScatterNd{kind}", name=name, ref=self.handle, indices=indices, updates=updates)
+        )
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("ResourceScatterSub", sparse_delta, name)
-
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("ResourceScatterUpdate", sparse_delta, name)
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        return apply_op("ResourceGatherNd", resource=self.handle, indices=indices, dtype=self._dtype, name=name)
 
 
 class _Assigned(ResourceVariable):

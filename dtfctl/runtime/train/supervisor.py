@@ -140,6 +140,22 @@ class Supervisor:
     def ready_op(self) -> Any:
         return self._ready_op
 
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        return self._ready_for_local_init_op
+
+    @property
+    def init_feed_dict(self) -> Any:
+        return self._init_feed_dict
+
+    @property
+    def save_model_secs(self) -> float:
+        return self._save_model_secs
+
+    @property
+    def save_summaries_secs(self) -> float:
+        return self._save_summaries_secs
+
     def prepare_or_wait_for_session(
         self,
         master: str = "",
@@ -258,6 +274,12 @@ class Supervisor:
             self._graph_added = False
 
     @contextlib.contextmanager
+    def stop_on_exception(self) -> Iterator[None]:
+        """Ask for a stop when the block raises, with what it raised."""
+        with self._coord.stop_on_exception():
+            yield
+
+    @contextlib.contextmanager
     def managed_session(
         self,
         master: str = "",
@@ -280,6 +302,18 @@ class Supervisor:
                     # The task may be gone by now; what made it so was reported above.
                     with contextlib.suppress(OpError):
                         sess.close()
+
+    # TensorFlow's first names of these, which programs of its time still call.
+    PrepareSession = prepare_or_wait_for_session
+    StartStandardServices = start_standard_services
+    StartQueueRunners = start_queue_runners
+    SummaryComputed = summary_computed
+    Loop = loop
+    ShouldStop = should_stop
+    RequestStop = request_stop
+    WaitForStop = wait_for_stop
+    Stop = stop
+    StopOnException = stop_on_exception
 
 
 def _default_saver() -> Any:
