@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.reference import Reference
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
+from dtfctl.runtime.ops.batches import places_in_batches
 
 
 class VariableSynchronization(Enum):
@@ -385,10 +386,9 @@ class Variable(metaclass=_ByCreators):
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         """Assign rows within each batch: self[i, indices[i, j]] = values[i, j]."""
-        from dtfctl.runtime.ops.state_ops import batch_scatter_update
-
         delta = _slices(sparse_delta)
-        return batch_scatter_update(self, delta.indices, delta.values, use_locking, name)
+        with name_scope(name, "batch_scatter_update"):
+            return self._scatter_nd("Update", places_in_batches(delta.indices), delta.values, None)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         return self._scatter_nd("Add", indices, updates, name)

@@ -8,6 +8,7 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.batches import places_in_batches
 from dtfctl.runtime.ops.op_defs.state import variable_op_v2
 from dtfctl.runtime.ops.variables import ResourceVariable, Variable
 
@@ -160,20 +161,4 @@ def batch_scatter_update(
         ValueError: the rank of the indices is not known.
     """
     with name_scope(name, "batch_scatter_update"):
-        at = convert_to_tensor(indices, name="indices")
-        rank = at.shape.rank
-        if rank is None:
-            raise ValueError("batch_scatter_update does not allow indices with unknown shape.")
-        kind = at.dtype.base_dtype
-        sizes = apply_op("Shape", input=at, out_type=kind)
-        rows = apply_op("ExpandDims", input=at, dim=-1)
-        places = []
-        for axis in range(rank - 1):
-            zero, one = convert_to_tensor(0, kind), convert_to_tensor(1, kind)
-            form = [1] * (rank + 1)
-            form[axis] = -1
-            numbers = apply_op("Range", start=zero, limit=sizes[axis], delta=one)
-            column = apply_op("Reshape", tensor=numbers, shape=form)
-            places.append(apply_op("AddV2", x=column, y=apply_op("ZerosLike", x=rows)))
-        whole = apply_op("ConcatV2", values=[*places, rows], axis=-1) if places else rows
-        return scatter_nd_update(ref, whole, updates, use_locking)
+        return scatter_nd_update(ref, places_in_batches(indices), updates, use_locking)
