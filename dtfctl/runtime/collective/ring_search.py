@@ -87,7 +87,8 @@ class Ring:
         bad = np.argsort(-time, kind="stable")[: min(_WORST, int(np.count_nonzero(time)))]
         tries = [move for at in bad for move in self._moves(order, int(at))]
         _, (make, where) = min(tries, key=lambda each: each[0])
-        return make(where)
+        moved: Array = make(where)
+        return moved
 
     def _moves(self, order: Array, at: int) -> Iterable[tuple[Cost, tuple[Any, int]]]:
         for which in (at, (at + 1) % len(order)):

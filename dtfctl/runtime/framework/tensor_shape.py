@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 from dtfctl.protocol import tensor_pb2
 
@@ -27,7 +27,7 @@ class Dimension:
         try:
             other = Dimension(other)
         except (TypeError, ValueError):
-            return NotImplemented
+            return cast(Dimension, NotImplemented)
         if self._value is None or other._value is None:
             return Dimension(None)
         return Dimension(function(self._value, other._value))
