@@ -52,10 +52,13 @@ def pytest(arguments: list[str], failures: Path) -> int:
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "DTF_TEST_FAILURES": str(failures)}).returncode
 
 
+def told(failures: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
+
+
 def may_run_again(failures: Path) -> list[str]:
     """Give the failed tests if all of them may have a second try; nothing otherwise."""
-    reports = [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
-    reports = [report for report in reports if report["when"] != "no time"]
+    reports = [report for report in told(failures) if report["when"] != "no time"]
     tests = sorted({report["test"] for report in reports})
     if len(tests) > LIMIT or any(report["when"] == "teardown" for report in reports):
         return []
@@ -64,11 +67,8 @@ def may_run_again(failures: Path) -> list[str]:
 
 def not_reached(failures: Path) -> Counter[str]:
     """Count the tests that no time was left for, by folder."""
-    reports = [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
-    return Counter(
-        test.partition("::")[0].rpartition("/")[0]
-        for test in {each["test"] for each in reports if each["when"] == "no time"}
-    )
+    tests = {report["test"] for report in told(failures) if report["when"] == "no time"}
+    return Counter(test.partition("::")[0].rpartition("/")[0] for test in tests)
 
 
 def starts_s() -> float:

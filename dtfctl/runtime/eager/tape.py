@@ -200,20 +200,8 @@ class GradientTape:
         Raises:
             RuntimeError: the tape is not persistent and was used before.
         """
-        if self._used and not self._persistent:
-            raise RuntimeError(_USED_UP)
-        persistent, self._persistent = self._persistent, True
         flat = nest.flatten(sources)
-        try:
-            size = int(target.shape.num_elements() or 0)
-            rows = []
-            for i in range(size):
-                one_hot = apply_op("OneHot", indices=i, depth=size, on_value=1.0, off_value=0.0)
-                seed = apply_op("Reshape", tensor=apply_op("Cast", x=one_hot, DstT=target.dtype), shape=target.shape)
-                rows.append(self.gradient(target, flat, seed))
-        finally:
-            self._persistent = persistent
-            self._used = not persistent
+        rows = self._by_element(target, flat, range(target.shape.num_elements() or 0))
         out: list[Any] = []
         for position, source in enumerate(flat):
             column = [row[position] for row in rows]
@@ -244,25 +232,30 @@ class GradientTape:
         rows, more = target.shape.known()[:1], source.shape.known()[:1]
         if not rows or rows != more:
             raise ValueError(f"batch_jacobian of {target.shape} by {source.shape}: they need as many rows each")
-        if self._used and not self._persistent:
-            raise RuntimeError(_USED_UP)
-        size = int((target.shape[1:].num_elements()) or 0)
-        persistent, self._persistent = self._persistent, True
-        try:
-            columns = []
-            for i in range(size):
-                one_hot = apply_op("OneHot", indices=[i] * rows[0], depth=size, on_value=1.0, off_value=0.0)
-                seed = apply_op("Reshape", tensor=apply_op("Cast", x=one_hot, DstT=target.dtype), shape=target.shape)
-                columns.append(self.gradient(target, source, seed))
-        finally:
-            self._persistent = persistent
-            self._used = not persistent
+        size = target.shape[1:].num_elements() or 0
+        columns = [found for (found,) in self._by_element(target, [source], [[i] * rows[0] for i in range(size)])]
         if any(column is None for column in columns):
             return None
         shape = [*target.shape.known(), *source.shape.known()[1:]]
         if not columns:
             return apply_op("Fill", dims=shape, value=apply_op("Cast", x=0.0, DstT=source.dtype))
         return apply_op("Reshape", tensor=apply_op("Pack", values=columns, axis=1), shape=shape)
+
+    def _by_element(self, target: Tensor, sources: list[Any], places: Sequence[Any]) -> list[Any]:
+        """Derivatives by the sources, of those elements of `target` that stand at each place of a row."""
+        if self._used and not self._persistent:
+            raise RuntimeError(_USED_UP)
+        persistent, self._persistent = self._persistent, True
+        try:
+            found = []
+            for place in places:
+                one_hot = apply_op("OneHot", indices=place, depth=len(places), on_value=1.0, off_value=0.0)
+                seed = apply_op("Reshape", tensor=apply_op("Cast", x=one_hot, DstT=target.dtype), shape=target.shape)
+                found.append(self.gradient(target, sources, seed))
+            return found
+        finally:
+            self._persistent = persistent
+            self._used = not persistent
 
 
 def _carries_gradient(tensor: Tensor) -> bool:

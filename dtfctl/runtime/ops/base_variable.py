@@ -348,7 +348,7 @@ class Variable(metaclass=_ByCreators):
     def count_up_to(self, limit: int) -> Tensor:
         raise NotImplementedError
 
-    def _scatter(self, kind: str, delta: Any, use_locking: bool, name: str | None) -> Any:
+    def _scatter(self, kind: str, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
         raise NotImplementedError
 
     def _scatter_nd(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:
@@ -364,31 +364,31 @@ class Variable(metaclass=_ByCreators):
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         """Add `tf.IndexedSlices` to their rows; TypeError for anything else, as of all that take some."""
-        return self._scatter("Add", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Add", *_rows(sparse_delta), use_locking, name)
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("Sub", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Sub", *_rows(sparse_delta), use_locking, name)
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("Mul", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Mul", *_rows(sparse_delta), use_locking, name)
 
     def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("Div", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Div", *_rows(sparse_delta), use_locking, name)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("Min", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Min", *_rows(sparse_delta), use_locking, name)
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("Max", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Max", *_rows(sparse_delta), use_locking, name)
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter("Update", _slices(sparse_delta), use_locking, name)
+        return self._scatter("Update", *_rows(sparse_delta), use_locking, name)
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         """Assign rows within each batch: self[i, indices[i, j]] = values[i, j]."""
-        delta = _slices(sparse_delta)
+        indices, updates = _rows(sparse_delta)
         with name_scope(name, "batch_scatter_update"):
-            return self._scatter_nd("Update", places_in_batches(delta.indices), delta.values, None)
+            return self._scatter_nd("Update", places_in_batches(indices), updates, None)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         return self._scatter_nd("Add", indices, updates, name)
@@ -406,10 +406,11 @@ class Variable(metaclass=_ByCreators):
     experimental_ref = ref
 
 
-def _slices(value: Any) -> IndexedSlices:
-    if not isinstance(value, IndexedSlices):
-        raise TypeError(f"sparse_delta is not IndexedSlices: {value}")
-    return value
+def _rows(delta: Any) -> tuple[Tensor, Tensor]:
+    """Give the indices and the values of what a scatter method was given."""
+    if not isinstance(delta, IndexedSlices):
+        raise TypeError(f"sparse_delta is not IndexedSlices: {delta}")
+    return delta.indices, delta.values
 
 
 _ARGUMENTS = tuple(inspect.signature(Variable.__init__).parameters)[1:]

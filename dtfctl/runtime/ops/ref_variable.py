@@ -131,9 +131,10 @@ class RefVariable(Variable):
     def count_up_to(self, limit: int) -> Tensor:
         return apply_op("CountUpTo", ref=self._variable, limit=limit)
 
-    def _scatter(self, kind: str, delta: Any, use_locking: bool, name: str | None) -> Tensor:
-        where = {"ref": self._variable, "indices": delta.indices, "updates": delta.values}
-        return apply_op(f"Scatter{kind}", **where, use_locking=use_locking, name=name)
+    def _scatter(self, kind: str, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Tensor:
+        return apply_op(
+            f"Scatter{kind}", ref=self._variable, indices=indices, updates=updates, use_locking=use_locking, name=name
+        )
 
     def _scatter_nd(self, kind: str, indices: Any, updates: Any, name: str | None) -> Tensor:
         return apply_op(

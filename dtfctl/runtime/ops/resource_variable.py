@@ -141,13 +141,13 @@ class ResourceVariable(Variable):
     def count_up_to(self, limit: int) -> Tensor:
         return apply_op("ResourceCountUpTo", resource=self.handle, limit=limit, T=self._dtype)
 
-    def _scatter(self, kind: str, delta: Any, use_locking: bool, name: str | None) -> Any:
+    def _scatter(self, kind: str, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
         op = make_op(
             f"ResourceScatter{kind}",
             name=name,
             resource=self.handle,
-            indices=delta.indices,
-            updates=convert_to_tensor(delta.values, self._dtype),
+            indices=indices,
+            updates=convert_to_tensor(updates, self._dtype),
             dtype=self._dtype,
         )
         return self._after(op)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.batches import places_in_batches
 from dtfctl.runtime.ops.op_defs.state import variable_op_v2
@@ -76,16 +76,7 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
 def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
     updates = convert_to_tensor(updates, _dtype(ref))
     if isinstance(ref, ResourceVariable):
-        return ref._after(
-            make_op(
-                f"ResourceScatter{kind}",
-                resource=ref.handle,
-                indices=indices,
-                updates=updates,
-                dtype=_dtype(ref),
-                name=name,
-            ),
-        )
+        return ref._scatter(kind, indices, updates, use_locking, name)
     return apply_op(
         f"Scatter{kind}", ref=_ref(ref), indices=indices, updates=updates, use_locking=use_locking, name=name
     )
@@ -94,9 +85,7 @@ def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool 
 def _scatter_nd(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
     updates = convert_to_tensor(updates, _dtype(ref))
     if isinstance(ref, ResourceVariable):
-        return ref._after(
-            make_op(f"ResourceScatterNd{kind}", ref=ref.handle, indices=indices, updates=updates, name=name)
-        )
+        return ref._scatter_nd(kind, indices, updates, name)
     return apply_op(
         f"ScatterNd{kind}", ref=_ref(ref), indices=indices, updates=updates, use_locking=use_locking, name=name
     )

@@ -273,11 +273,9 @@ class Supervisor:
                 self._summary_writer.close()
             self._graph_added = False
 
-    @contextlib.contextmanager
-    def stop_on_exception(self) -> Iterator[None]:
+    def stop_on_exception(self) -> contextlib.AbstractContextManager[None]:
         """Ask for a stop when the block raises, with what it raised."""
-        with self._coord.stop_on_exception():
-            yield
+        return self._coord.stop_on_exception()
 
     @contextlib.contextmanager
     def managed_session(
