@@ -24,6 +24,8 @@ def own_files(dataset: Dataset, processes: int, which: int) -> Dataset:
 
     Files are named where they are read, or by a dataset whose elements `interleave` or `flat_map` reads.
 
+    Where it is seen only as it runs that there are fewer files than processes, it fails then, in all of them.
+
     Raises:
         ValueError: it reads no files, or fewer than there are processes.
     """
@@ -72,10 +74,19 @@ class _Shares:
                 f"AutoShardPolicy.FILE has {count} file{'s' * (count != 1)} to share out to {self._processes} "
                 "processes: write more, or take AutoShardPolicy.DATA"
             )
-        share: Tensor = apply_op(
-            "StridedSlice", input=names, begin=[self._which], end=[0], strides=[self._processes], end_mask=1
-        )
+        with self._graph.control_dependencies([] if count is not None else [self._check(names)]):
+            share: Tensor = apply_op(
+                "StridedSlice", input=names, begin=[self._which], end=[0], strides=[self._processes], end_mask=1
+            )
         return share
+
+    def _check(self, names: Tensor) -> Operation:
+        """Make what fails in all processes where one would have no file: how many there are is not known before."""
+        size: Tensor = apply_op("Size", input=names)
+        enough = apply_op("GreaterEqual", x=size, y=convert_to_tensor(self._processes, dtypes.int32))
+        text = f"AutoShardPolicy.FILE has fewer files than the {self._processes} processes; files:"
+        checked: Operation = apply_op("Assert", condition=enough, data=[convert_to_tensor(text), size])
+        return checked
 
     def _elements(self, names: Tensor) -> Tensor:
         """Choose files among the elements of a dataset of names; before they are shuffled, as each process shuffles."""
@@ -90,6 +101,7 @@ class _Shares:
             input_dataset=names,
             num_shards=convert_to_tensor(self._processes, dtypes.int64),
             index=convert_to_tensor(self._which, dtypes.int64),
+            require_non_empty=True,
             output_types=types,
             output_shapes=shapes,
         )

@@ -259,6 +259,32 @@ def test_workers_read_files_of_their_own(tmp_path: Path, how: str) -> None:
         assert in_all(resolvers, work) == [["0a", "0b", "2a", "2b", "4a", "4b"], ["1a", "1b", "3a", "3b"]]
 
 
+@pytest.mark.parametrize("how", ["fed", "interleaved", "flat", "listed"])
+def test_fewer_files_than_workers_fail_in_all_of_them(tmp_path: Path, how: str) -> None:
+    """Else one has nothing to do, and the others wait for it."""
+    only = tmp_path / "only.txt"
+    only.write_text("a\nb\n")
+
+    def work(resolver: Any) -> Any:
+        strategy = multi_worker(resolver)
+        with tf.Graph().as_default(), strategy.scope():
+            options = tf.data.Options()
+            options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+            names = tf.placeholder(tf.string, [None])
+            files = tf.data.TextLineDataset(names) if how == "fed" else _lines([str(only)], how)
+            dataset = files.batch(2).with_options(options)
+            iterator = strategy.experimental_distribute_dataset(dataset).make_initializable_iterator()
+            element = iterator.get_next()
+            with tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session:
+                with pytest.raises(tf.errors.InvalidArgumentError, match="FILE"):
+                    session.run(iterator.initializer, {names: [str(only)]} if how == "fed" else None)
+                    session.run(element)
+        return True
+
+    with cluster(2) as resolvers:
+        assert in_all(resolvers, work) == [True, True]
+
+
 def test_parameter_servers_hold_the_variables() -> None:
     def work(resolver: Any) -> Any:
         strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)

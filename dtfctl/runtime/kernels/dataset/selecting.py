@@ -164,14 +164,25 @@ def take_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -> 
 
 
 class ShardDataset(Dataset):
-    def __init__(self, source: Dataset, shards: int, index: int) -> None:
+    """Every so many-th element.
+
+    Args:
+        none_is_empty: fewer elements than shards are an error, in all of these.
+    """
+
+    def __init__(self, source: Dataset, shards: int, index: int, none_is_empty: bool = False) -> None:
         self.source, self.shards, self.index = source, shards, index
+        self._none_is_empty = none_is_empty
 
     def iterate(self, iteration: Iteration) -> Next:
         following, at = self.source.iterate(iteration), 0
 
         def advance() -> Element:
             nonlocal at
+            if self._none_is_empty and at < self.shards:
+                first = self._first(following)
+                at += self.shards
+                return first
             while True:
                 element = following()
                 at += 1
@@ -179,6 +190,19 @@ class ShardDataset(Dataset):
                     return element
 
         return advance
+
+    def _first(self, following: Next) -> Element:
+        """Take the first element of each shard; return this one's."""
+        found: list[Element] = []
+        while len(found) < self.shards:
+            try:
+                found.append(following())
+            except EndOfSequence:
+                raise InvalidArgumentError(
+                    f"Could not apply FILE based sharding: the dataset only has {len(found)} file(s), not enough "
+                    f"for the required {self.shards} shards/workers. Write more files, or take AutoShardPolicy.DATA"
+                ) from None
+        return found[self.index]
 
     def cardinality(self) -> int:
         size = self.source.cardinality()
@@ -201,7 +225,7 @@ def shard_dataset(k: KernelBuild, step: StepContext, source: Any, shards: Any, i
         raise InvalidArgumentError(
             f"Index must be between 0 and {count - 1} (currently index = {which}, num_shards = {count})."
         )
-    return ShardDataset(dataset_of(source), count, which)
+    return ShardDataset(dataset_of(source), count, which, bool(k.attr("require_non_empty", False)))
 
 
 @register_dataset("AutoShardDataset", "ExperimentalAutoShardDataset")
