@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dtfctl.cli._command import Session, command
-from dtfctl.cli.submit import send
+from dtfctl.cli._send import send
 
 
 @command(

@@ -11,7 +11,7 @@ from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 _READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
@@ -85,8 +85,7 @@ class _Shares:
         size: Tensor = apply_op("Size", input=names)
         enough = apply_op("GreaterEqual", x=size, y=convert_to_tensor(self._processes, dtypes.int32))
         text = f"AutoShardPolicy.FILE has fewer files than the {self._processes} processes; files:"
-        checked: Operation = apply_op("Assert", condition=enough, data=[convert_to_tensor(text), size])
-        return checked
+        return make_op("Assert", condition=enough, data=[convert_to_tensor(text), size])
 
     def _elements(self, names: Tensor) -> Tensor:
         """Choose files among the elements of a dataset of names; before they are shuffled, as each process shuffles."""

@@ -275,10 +275,12 @@ def test_fewer_files_than_workers_fail_in_all_of_them(tmp_path: Path, how: str) 
             dataset = files.batch(2).with_options(options)
             iterator = strategy.experimental_distribute_dataset(dataset).make_initializable_iterator()
             element = iterator.get_next()
-            with tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session:
-                with pytest.raises(tf.errors.InvalidArgumentError, match="FILE"):
-                    session.run(iterator.initializer, {names: [str(only)]} if how == "fed" else None)
-                    session.run(element)
+            with (
+                tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session,
+                pytest.raises(tf.errors.InvalidArgumentError, match="FILE"),
+            ):
+                session.run(iterator.initializer, {names: [str(only)]} if how == "fed" else None)
+                session.run(element)
         return True
 
     with cluster(2) as resolvers:
