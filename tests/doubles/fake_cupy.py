@@ -1,8 +1,9 @@
 """A stand-in for cupy without a GPU, strict where cupy is: arrays of the host and of the GPU never mix.
 
 `GpuArray` holds a numpy array and has what cupy's arrays have; the module has the functions cupy 14 shares with numpy
-(cupy_names.txt) and refuses numpy arrays in them. `RawModule` builds CUDA sources with a C++ compiler. An array is on
-the GPU that was the thread's current one when it was made, and may be used while that one is the current one.
+(cupy_names.txt) and refuses numpy arrays in them. `RawModule` and `RawKernel` build CUDA sources with a C++ compiler.
+An array is on the GPU that was the thread's current one when it was made, and may be used while that one is the current
+one.
 """
 
 from __future__ import annotations
@@ -281,6 +282,16 @@ class RawModule:
         return call
 
 
+class RawKernel:
+    """cupy.RawKernel by way of g++: one kernel of a source, compiled when it is first called."""
+
+    def __init__(self, code: str, name: str, options: tuple[str, ...] = ()) -> None:
+        self._code, self._name = code, name
+
+    def __call__(self, grid: tuple[int], block: tuple[int], args: tuple[Any, ...]) -> None:
+        RawModule(code=self._code).get_function(self._name)(grid, block, args)
+
+
 def _c_argument(value: Any) -> Any:
     if isinstance(value, GpuArray):
         _on_current(value, "kernel argument")
@@ -336,5 +347,6 @@ def fake_cupy() -> Any:
     """A module that behaves as cupy does with one GPU."""
     module: Any = _FakeModule("fake_cupy")
     module.RawModule = RawModule
+    module.RawKernel = RawKernel
     module.cuda = SimpleNamespace(Device=FakeDevice)
     return module
