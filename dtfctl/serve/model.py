@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,7 @@ class Model:
         if not self._versions:
             assert problem is not None
             raise problem
-        self._read_labels()
+        self._read_labels(self._versions)
         guard.forever(self._watch, name="versions").start()
 
     def close(self) -> None:
@@ -123,15 +123,17 @@ class Model:
         Raises:
             NotFoundError: there is none, UnavailableError: not yet. InvalidArgumentError: there is no such label.
         """
-        if label:
-            number = self.number(label)
-        served = self._versions
-        wanted = max(served, default=None) if number is None else number
-        found = None if wanted is None else served.get(wanted)
-        if found is not None:
-            return found
-        which = f"Latest({self.name})" if number is None else f"Specific({self.name}, {number})"
-        if number is None and not self._closing.is_set():
+        while True:
+            wanted = self.number(label) if label else number
+            served = self._versions
+            found = served.get(max(served, default=-1) if wanted is None else wanted)
+            if found is not None:
+                return found
+            # A version that goes has lost its labels to others before.
+            if not label or self.number(label) == wanted:
+                break
+        which = f"Latest({self.name})" if wanted is None else f"Specific({self.name}, {wanted})"
+        if wanted is None and not self._closing.is_set():
             raise UnavailableError(f"Servable is not ready yet for request: {which}")
         raise NotFoundError(f"Servable not found for request: {which}")
 
@@ -215,21 +217,35 @@ class Model:
         settled = [source for source in found if time.time_ns() - source.stamp > SETTLED_NS]
         chosen = self._policy.choose(settled)
         if chosen:
-            # Before a version goes its labels have moved on.
+            # Before a version goes its labels have moved on, and not before the next one answers.
             self._turn_to(chosen, self._read_labels)
 
-    def _read_labels(self) -> None:
-        """Look for labels; while their file makes no sense, those from before stay."""
+    def _read_labels(self, served: Collection[int]) -> None:
+        """Look for labels; those from before stay while their file makes no sense, or their new version is not served.
+
+        Args:
+            served: the versions that will answer from now on.
+        """
+        said = ""
         try:
-            self._labels, said = sources.labels(self._path), ""
+            found = sources.labels(self._path)
         except NoModel as error:
             said = str(error)
+        else:
+            for label, number in found.items():
+                before = self._labels.get(label)
+                if before is not None and before in served and number not in served:
+                    said = f"label {label} stays with version {before}: version {number} is not served"
+                    found[label] = before
+            self._labels = found
         if said and said != self._said:
             log.error("%s", said)
         self._said = said
 
-    def _turn_to(self, chosen: Sequence[Source], loaded: Callable[[], None] = lambda: None) -> Exception | None:
-        """Load what is new, call `loaded`, then give up what is not chosen: there is a version at every moment."""
+    def _turn_to(
+        self, chosen: Sequence[Source], loaded: Callable[[Collection[int]], None] = lambda served: None
+    ) -> Exception | None:
+        """Load what is new, tell `loaded` what stays, then give up the rest: there is a version at every moment."""
         problem: Exception | None = None
         served = self._versions
         for source in chosen:
@@ -237,9 +253,9 @@ class Model:
             again = time.monotonic() - self._failed.get(source, float("-inf")) > AGAIN_S
             if (now is None or now.source != source) and again and not self._closing.is_set():
                 problem = self._begin(source) or problem
-        loaded()
-        kept = {source.version for source in chosen}
-        if not kept & self._versions.keys():
+        kept = {source.version for source in chosen} & self._versions.keys()
+        loaded(kept or self._versions)
+        if not kept:
             return problem  # nothing of it could be loaded
         for number in [number for number in self._versions if number not in kept]:
             self._end(number)

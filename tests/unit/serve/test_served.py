@@ -264,6 +264,43 @@ def test_labels_name_versions_and_move_while_requests_run(tmp_path: Path, caplog
         assert served.predict([1, 1], at="/labels/stable")[0] == 400
 
 
+def test_a_label_stays_until_its_new_version_is_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "1", 1.0)
+    labels = tmp_path / "labels.json"
+    labels.write_text('{"stable": 1}')
+    with serving(tmp_path) as served:
+        labels.write_text('{"stable": 3, "canary": 3}')
+        served.model.look()
+        assert served.predict([1, 1], at="/labels/stable") == (200, [[1, 1]])
+        assert served.predict([1, 1], at="/labels/canary")[0] == 404
+        assert "label stable stays with version 1: version 3 is not served" in caplog.text
+        write(tmp_path / "3", 3.0)
+        served.model.look()
+        assert served.predict([1, 1], at="/labels/stable") == (200, [[3, 3]])
+        assert served.predict([1, 1], at="/labels/canary") == (200, [[3, 3]])
+
+
+def test_a_request_whose_label_moves_under_it_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "1", 1.0)
+    labels = tmp_path / "labels.json"
+    labels.write_text('{"stable": 1}')
+    number = Model.number
+    with serving(tmp_path) as served:
+
+        def slow(model: Model, label: str) -> int:
+            """By the time the version is looked for, it has gone."""
+            found = number(model, label)
+            if found == 1:
+                labels.write_text('{"stable": 3}')
+                write(tmp_path / "3", 3.0)
+                model.look()
+                assert set(model.versions) == {3}
+            return found
+
+        monkeypatch.setattr(Model, "number", slow)
+        assert served.predict([1, 1], at="/labels/stable") == (200, [[3, 3]])
+
+
 def test_metadata_status_and_figures(doubling: Served) -> None:
     found = doubling.ask("/v1/models/m/metadata")[1]
     assert found["model_spec"] == {"name": "m", "signature_name": "", "version": "3"}
