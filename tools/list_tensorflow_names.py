@@ -2,7 +2,8 @@
 
 The first go to dtfctl/runtime/api/tensorflow_names.json; the second to dtfctl/runtime/programs/internal_names.json,
 where "ops.math_ops.reduce_sum_v1" is "reduce_sum": only what has another name outside, or is in a namespace of few.
-generated_names.json says which functions of gen_math_ops and its kin TensorFlow's other modules pass on.
+generated_names.json says which functions of gen_math_ops and its kin TensorFlow's other modules pass on, and
+tests/unit/names/stock_arguments.json what arguments the first have, which a test compares ours with.
 
 TF_USE_LEGACY_KERAS=1 PYTHON_WITH_TENSORFLOW tools/list_tensorflow_names.py
 """
@@ -14,6 +15,9 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit" / "names"))
+import stock_arguments
 
 TARGET = Path(__file__).resolve().parent.parent / "dtfctl" / "runtime" / "api" / "tensorflow_names.json"
 
@@ -94,6 +98,7 @@ def main() -> None:
     lines = ",\n".join(json.dumps(name) for name in names)
     INTERNAL.write_text(json.dumps(internal_names(names), indent=0) + "\n")
     GENERATED.write_text(json.dumps(generated_names(), indent=0) + "\n")
+    stock_arguments.write(tf, names)
     TARGET.write_text(f'{{"tensorflow": {json.dumps(tf.__version__)}, "names": [\n{lines}\n]}}\n')
 
 

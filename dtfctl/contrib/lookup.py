@@ -6,9 +6,9 @@ from typing import Any
 
 from dtfctl.runtime import api as tf
 from dtfctl.runtime.api.lookup import (
+    HashTable,
     KeyValueTensorInitializer,
     StaticHashTable,
-    StaticHashTable as HashTable,
     TextFileIndex,
     TextFileInitializer,
     index_table_from_file,

@@ -93,7 +93,7 @@ from dtfctl.runtime.eager.enable import (
 from dtfctl.runtime.eager.tape import (
     GradientTape,
 )
-from dtfctl.runtime.framework.constant_value import constant_value as get_static_value
+from dtfctl.runtime.framework.constant_value import get_static_value
 from dtfctl.runtime.framework.context import (
     get_default_graph,
     reset_default_graph,

@@ -59,19 +59,26 @@ class _Array(np.ndarray[Any, Any]):
         return self.item() if self.dtype == object and not self.ndim else np.asarray(self)
 
 
-def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = (), name: str | None = None) -> Any:
+def py_function(
+    func: Callable[..., Any] | None = None, inp: Sequence[Any] | None = None, Tout: Any = None, name: str | None = None
+) -> Any:
     """Add a `py_func` for a function whose arguments have `.numpy()`.
 
     It computes with numpy: a gradient through it is a LookupError, where TensorFlow would follow the function's ops.
+
+    Raises:
+        ValueError: there is no function.
     """
+    if func is None:
+        raise ValueError("py_function needs a function")
     eager = lambda *arrays: func(*(np.asarray(a).view(_Array) for a in arrays))  # noqa: E731
-    return _call("EagerPyFunc", eager, inp, Tout, name)
+    return _call("EagerPyFunc", eager, inp or (), () if Tout is None else Tout, name)
 
 
 def numpy_function(
     func: Callable[..., Any] | None = None,
-    inp: Sequence[Any] = (),
-    Tout: Any = (),
+    inp: Sequence[Any] | None = None,
+    Tout: Any = None,
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
@@ -82,4 +89,4 @@ def numpy_function(
     """
     if func is None:
         raise ValueError("numpy_function needs a function")
-    return py_func(func, inp, Tout, stateful, name)
+    return py_func(func, inp or (), () if Tout is None else Tout, stateful, name)

@@ -22,6 +22,7 @@ from dtfctl.runtime.framework.graph_keys import get_seed
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
+from dtfctl.runtime.ops.function import TensorSpec
 
 
 def _int64(value: Any) -> Tensor:
@@ -74,12 +75,33 @@ class Dataset(Selecting, Grouping, Resampling):
     @staticmethod
     def from_generator(
         generator: Callable[..., Any],
-        output_types: Any,
+        output_types: Any = None,
         output_shapes: Any = None,
-        args: Iterable[Any] = (),
+        args: Iterable[Any] | None = None,
+        output_signature: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """Make a dataset of what `generator(*args)` yields, in the client's own process; each pass calls it again."""
+        """Make a dataset of what `generator(*args)` yields, in the client's own process; each pass calls it again.
+
+        Args:
+            output_signature: a structure of `TensorSpec`s, instead of `output_types` and `output_shapes`.
+
+        Raises:
+            TypeError: neither or both are given, or the signature has something else than a TensorSpec.
+        """
+        if output_signature is not None:
+            if output_types is not None or output_shapes is not None:
+                raise TypeError(
+                    "The `output_types` and `output_shapes` arguments can not be used together with the "
+                    "`output_signature` argument."
+                )
+            for spec in nest.flatten(output_signature):
+                if not isinstance(spec, TensorSpec):
+                    raise TypeError(f"`output_signature` must contain `tf.TensorSpec` objects but found {type(spec)}.")
+            output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
+            output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
+        elif output_types is None:
+            raise TypeError("Either `output_signature` or `output_types` must be specified.")
         return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
 
     @staticmethod
@@ -193,20 +215,22 @@ class Dataset(Selecting, Grouping, Resampling):
     def interleave(
         self,
         map_func: Callable[..., Any],
-        cycle_length: Any = 2,
-        block_length: Any = 1,
+        cycle_length: Any = None,
+        block_length: Any = None,
         num_parallel_calls: Any = None,
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Like `flat_map`, but takes `block_length` elements in turn from `cycle_length` datasets.
+        """Like `flat_map`, but takes `block_length` elements in turn (1) from `cycle_length` datasets (one a core).
 
         With `num_parallel_calls` that many of them are read ahead at a time; with `deterministic=False` too, whatever
         is ready comes first.
         """
         f = trace(map_func, self.structure)
         inner = _returned_dataset(f.output)
-        arguments: dict[str, Any] = {"cycle_length": _int64(cycle_length), "block_length": _int64(block_length)}
+        cycle = _int64(-1 if cycle_length is None else cycle_length)
+        block = _int64(1 if block_length is None else block_length)
+        arguments: dict[str, Any] = {"cycle_length": cycle, "block_length": block}
         if num_parallel_calls is None:
             return self._derived("InterleaveDataset", inner, name, other_arguments=f.captured, f=f.attr, **arguments)
         return self._derived(
@@ -283,7 +307,7 @@ class Dataset(Selecting, Grouping, Resampling):
         self,
         buffer_size: Any,
         seed: int | None = None,
-        reshuffle_each_iteration: bool | None = None,
+        reshuffle_each_iteration: bool | None = True,
         name: str | None = None,
     ) -> Dataset:
         """Elements drawn at random from a buffer of `buffer_size`."""
@@ -315,28 +339,45 @@ class Dataset(Selecting, Grouping, Resampling):
         return self._derived("CacheDataset", name=name, filename=filename)
 
     def save(
-        self, path: str, compression: str | None = None, shard_func: Callable[..., Any] | None = None
+        self,
+        path: str,
+        compression: str | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        checkpoint_args: Any = None,
     ) -> Operation:
         """Make an op that writes the elements to the folder `path`, to the shard that `shard_func` gives for each.
 
         Args:
             compression: None, "GZIP" or "SNAPPY".
+
+        Raises:
+            ValueError: `checkpoint_args` are given.
         """
+        if checkpoint_args is not None:
+            raise ValueError("a dataset is written in one step here: leave checkpoint_args out")
         return saving.save(self, path, compression, shard_func)
 
     @staticmethod
     def load(
         path: str,
-        element_spec: Any,
+        element_spec: Any = None,
         compression: str | None = None,
         reader_func: saving.ReaderFunc | None = None,
+        wait: bool = False,
     ) -> Dataset:
         """Make a dataset of what `save` wrote.
 
         Args:
             element_spec: a structure of `TensorSpec`s, or of tensors like those of an element.
             reader_func: makes one dataset of the dataset of shards; the default takes from them in turn.
+
+        Raises:
+            ValueError: there is no `element_spec`, or `wait` asks to wait for a writer.
         """
+        if element_spec is None:
+            raise ValueError("give element_spec, the `element_spec` of the dataset that was saved")
+        if wait:
+            raise ValueError("a dataset is read when it is whole: run `save` before, and leave wait out")
         structure = Structure.of(element_spec)
         return Dataset(saving.load(path, structure, compression, reader_func), structure)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.data.one_shot import dataset_factory
 from dtfctl.runtime.data.structure import AnyDataset, Structure, as_structure
-from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.errors import OutOfRangeError
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
@@ -24,15 +24,21 @@ class Iterator:
         self._structure = structure
 
     @staticmethod
-    def from_structure(output_types: Any, output_shapes: Any = None, shared_name: str | None = None) -> Iterator:
+    def from_structure(
+        output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
+    ) -> Iterator:
         """Make an iterator that `make_initializer` can start on any dataset of these types."""
+        _dense_only(output_classes)
         structure = as_structure(output_types, output_shapes)
         resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
         return Iterator(resource, None, structure)
 
     @staticmethod
-    def from_string_handle(string_handle: Any, output_types: Any, output_shapes: Any = None) -> Iterator:
+    def from_string_handle(
+        string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
+    ) -> Iterator:
         """Find the iterator a fed handle names."""
+        _dense_only(output_classes)
         structure = as_structure(output_types, output_shapes)
         text = convert_to_tensor(string_handle, dtypes.string)
         resource = apply_op("IteratorFromStringHandleV2", string_handle=text, **structure.attrs)
@@ -110,6 +116,14 @@ class Iterator:
 
     def string_handle(self, name: str | None = None) -> Tensor:
         return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)
+
+
+def _dense_only(output_classes: Any) -> None:
+    for kind in nest.flatten(output_classes):
+        if kind not in (None, Tensor):
+            raise ValueError(
+                f"elements of datasets are tensors here, not {kind.__name__}: give the components, and make it of them"
+            )
 
 
 def make_initializable_iterator(dataset: AnyDataset, shared_name: str | None = None) -> Iterator:

@@ -32,7 +32,7 @@ def dataset_factory(dataset: AnyDataset) -> graph_pb2.NameAttrList:
             )
         inputs: list[Tensor] = [copy(t.op).outputs[t.value_index] for t in op.inputs]
         attrs = {k: v for k, v in op.attrs.items() if k != "_class"}
-        made = body.create_op(op.signature, inputs, attrs, name=op.name.split("/")[-1])
+        made = body.add_op(op.signature, inputs, attrs, name=op.name.split("/")[-1])
         copies[op] = made
         return made
 

@@ -63,7 +63,7 @@ class Selecting(AnyDataset):
 
     @staticmethod
     def choose_from_datasets(
-        datasets: Sequence[_D], choice_dataset: AnyDataset, stop_on_empty_dataset: bool = False
+        datasets: Sequence[_D], choice_dataset: AnyDataset, stop_on_empty_dataset: bool = True
     ) -> _D:
         """Take the next element each time from the dataset whose number the next element of `choice_dataset` is.
 

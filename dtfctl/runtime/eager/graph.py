@@ -67,7 +67,7 @@ class EagerGraph(Graph):
 
     # Operations -------------------------------------------------------------------------------------------------------
 
-    def create_op(
+    def add_op(
         self,
         signature: OpSignature,
         inputs: Sequence[Tensor],

@@ -194,8 +194,19 @@ class GradientTape:
                     gathered.setdefault(id(tensor), []).append(grad)
         return [_total(gathered, s) if id(s) in self._watched else None for s in sources]
 
-    def jacobian(self, target: Tensor, sources: Any) -> Any:
+    def jacobian(
+        self,
+        target: Tensor,
+        sources: Any,
+        unconnected_gradients: UnconnectedGradients = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
         """Derivatives of each element of `target`: for each source a tensor of target.shape + source.shape.
+
+        Args:
+            unconnected_gradients: give None, or zeros, for a source that `target` does not depend on.
+            parallel_iterations, experimental_use_pfor: change how TensorFlow computes it, and nothing here.
 
         Raises:
             RuntimeError: the tape is not persistent and was used before.
@@ -205,20 +216,26 @@ class GradientTape:
         out: list[Any] = []
         for position, source in enumerate(flat):
             column = [row[position] for row in rows]
-            if any(g is None for g in column):
-                out.append(None)
-                continue
             shape = [*target.shape.known(), *source.shape.known()]
+            if any(g is None for g in column):
+                out.append(_unconnected(shape, source, unconnected_gradients))
+                continue
             out.append(apply_op("Reshape", tensor=apply_op("Pack", values=column, axis=0), shape=shape))
         return nest.pack_sequence_as(sources, out) if nest.is_nested(sources) else out[0]
 
     def batch_jacobian(
-        self, target: Tensor, source: Tensor, parallel_iterations: int | None = None, experimental_use_pfor: bool = True
+        self,
+        target: Tensor,
+        source: Tensor,
+        unconnected_gradients: UnconnectedGradients = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
     ) -> Tensor | None:
         """Derivatives of the elements of each row by the same row of `source`.
 
         Returns:
-            [batch, *target.shape[1:], *source.shape[1:]]; None if nothing leads from one to the other.
+            [batch, *target.shape[1:], *source.shape[1:]]; None, or zeros as `unconnected_gradients` says, if nothing
+            leads from one to the other.
 
         Args:
             target: [batch, ...], each row of which depends on the same row of `source` only.
@@ -234,9 +251,9 @@ class GradientTape:
             raise ValueError(f"batch_jacobian of {target.shape} by {source.shape}: they need as many rows each")
         size = target.shape[1:].num_elements() or 0
         columns = [found for (found,) in self._by_element(target, [source], [[i] * rows[0] for i in range(size)])]
-        if any(column is None for column in columns):
-            return None
         shape = [*target.shape.known(), *source.shape.known()[1:]]
+        if any(column is None for column in columns):
+            return _unconnected(shape, source, unconnected_gradients)
         if not columns:
             return apply_op("Fill", dims=shape, value=apply_op("Cast", x=0.0, DstT=source.dtype))
         return apply_op("Reshape", tensor=apply_op("Pack", values=columns, axis=1), shape=shape)
@@ -297,3 +314,9 @@ def _input_gradients(op: EagerOperation, grads: list[Any]) -> list[Any]:
 def dense(grads: Sequence[Any]) -> list[Tensor]:
     """Turn these gradients into tensors."""
     return [as_dense(g) for g in grads]
+
+
+def _unconnected(shape: list[int], source: Tensor, wanted: UnconnectedGradients) -> Tensor | None:
+    if UnconnectedGradients(wanted) is UnconnectedGradients.NONE:
+        return None
+    return apply_op("Fill", dims=shape, value=apply_op("Cast", x=0.0, DstT=source.dtype.base_dtype))

@@ -113,8 +113,19 @@ class SavedModelBuilder:
         self._add_collections(assets_collection, main_op if main_op is not None else legacy_init_op)
         self._add((saver or _saver()).export_meta_graph(clear_devices=clear_devices), tags, signatures)
 
-    def save(self, as_text: bool = False) -> str:
-        """Write saved_model.pb, or saved_model.pbtxt; gives its path."""
+    def save(
+        self,
+        as_text: bool = False,
+        experimental_image_format: bool = False,
+        experimental_image_writer_options: Any = None,
+    ) -> str:
+        """Write saved_model.pb, or saved_model.pbtxt; gives its path.
+
+        Raises:
+            ValueError: it is to be cut into pieces.
+        """
+        if experimental_image_format or experimental_image_writer_options is not None:
+            raise ValueError("a model is one file here: keep its weights in variables, and leave the image format out")
         if as_text:
             path, content = constants.SAVED_MODEL_FILENAME_PBTXT, text_format.MessageToString(self._model).encode()
         else:

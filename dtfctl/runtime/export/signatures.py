@@ -61,8 +61,15 @@ def build_signature_def(
     inputs: Mapping[str, TensorInfo] | None = None,
     outputs: Mapping[str, TensorInfo] | None = None,
     method_name: str | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> SignatureDef:
-    """Make a signature from TensorInfos by name."""
+    """Make a signature from TensorInfos by name.
+
+    Raises:
+        ValueError: inputs are to have defaults.
+    """
+    if defaults:
+        raise ValueError("inputs of signatures have no defaults here: use tf.placeholder_with_default")
     return SignatureDef(inputs=inputs or {}, outputs=outputs or {}, method_name=method_name or "")
 
 

@@ -115,6 +115,7 @@ class _Embedded(DenseColumn, SequenceDenseColumn):
     tensor_name_in_ckpt: str | None
     max_norm: float | None
     trainable: bool
+    use_safe_embedding_lookup: bool
 
     __lt__ = FeatureColumn.__lt__
 
@@ -145,14 +146,12 @@ class _Embedded(DenseColumn, SequenceDenseColumn):
         matrix = self._matrix(collections, trainable)
         if self.ckpt_to_load_from is not None:
             tf.train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: matrix})
-        return tf.nn.safe_embedding_lookup_sparse(
-            matrix,
-            ids,
-            sparse_weights=weights,
-            combiner=self.combiner,
-            name=f"{self.name}_weights",
-            max_norm=self.max_norm,
-        )
+        rank = ids.dense_shape.shape.num_elements()
+        safe = self.use_safe_embedding_lookup or rank is None or rank > 2
+        common = {"combiner": self.combiner, "name": f"{self.name}_weights", "max_norm": self.max_norm}
+        if safe:
+            return tf.nn.safe_embedding_lookup_sparse(matrix, ids, weights, **common)
+        return tf.nn.embedding_lookup_sparse(matrix, ids, weights, "div", **common)
 
     def dense_tensor(self, features: Features, collections: Any = None, trainable: bool = True) -> Any:
         require_no_sequence(self, self.categorical_column)
@@ -351,12 +350,14 @@ def embedding_column(
     tensor_name_in_ckpt: str | None = None,
     max_norm: float | None = None,
     trainable: bool = True,
+    use_safe_embedding_lookup: bool = True,
 ) -> EmbeddingColumn:
     """Make a column of rows of a trained matrix, looked up by the ids of another column.
 
     Args:
         combiner: how an example's rows are combined: "mean", "sqrtn" or "sum".
         max_norm: to which rows are clipped before.
+        use_safe_embedding_lookup: False promises that each example has ids, and none below 0.
     """
     what = f"Embedding of column_name: {getattr(categorical_column, 'name', categorical_column)}"
     initializer = _embedding_options(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt, what)
@@ -369,6 +370,7 @@ def embedding_column(
         tensor_name_in_ckpt,
         max_norm,
         trainable,
+        use_safe_embedding_lookup,
     )
 
 
@@ -382,6 +384,7 @@ def shared_embedding_columns(
     tensor_name_in_ckpt: str | None = None,
     max_norm: float | None = None,
     trainable: bool = True,
+    use_safe_embedding_lookup: bool = True,
 ) -> list[SharedEmbeddingColumn]:
     """Make embedding columns that look into one matrix; their columns of ids are of one kind and size."""
     initializer = _embedding_options(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt, "")
@@ -411,6 +414,7 @@ def shared_embedding_columns(
             tensor_name_in_ckpt,
             max_norm,
             trainable,
+            use_safe_embedding_lookup,
             name,
         )
         for column in categorical_columns

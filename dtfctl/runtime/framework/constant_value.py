@@ -24,6 +24,19 @@ def constant_value(tensor: Any, depth: int = 0) -> np.ndarray[Any, Any] | None:
     return None if evaluate is None else evaluate(tensor.op, depth + 1)
 
 
+def get_static_value(tensor: Any, partial: bool = False) -> np.ndarray[Any, Any] | None:
+    """Evaluate a tensor that depends on constants and static shapes alone; None for any other.
+
+    Args:
+        partial: of scalars that are stacked give those that are known, and None for each other.
+    """
+    value = constant_value(tensor)
+    stacked = isinstance(tensor, Tensor) and tensor.op.type == "Pack" and tensor.shape.rank == 1
+    if value is None and partial and stacked:
+        return np.array([constant_value(item) for item in tensor.op.inputs], dtype=object)
+    return value
+
+
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
     """Find the shape a 1-D integer tensor stands for, as far as it is known; its own static size gives the rank."""
     if isinstance(tensor, (list, tuple)):

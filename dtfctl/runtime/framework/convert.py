@@ -102,7 +102,8 @@ class SparseTensor(CompositeTensor):
         self.dense_shape.shape.with_rank(1)
 
     @classmethod
-    def from_value(cls, value: Any) -> SparseTensor:
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        value = sparse_tensor_value
         return value if isinstance(value, cls) else cls(value.indices, value.values, value.dense_shape)
 
     @property
@@ -157,14 +158,14 @@ class SparseTensor(CompositeTensor):
         return f"SparseTensor(indices={self.indices}, values={self.values}, dense_shape={self.dense_shape})"
 
 
-def register_tensor_conversion_function(base_type: Any, function: Any, priority: int = 100) -> None:
+def register_tensor_conversion_function(base_type: Any, conversion_func: Any, priority: int = 100) -> None:
     """Let `convert_to_tensor` take objects of `base_type`; lower priority runs first.
 
-    `function(value, dtype=None, name=None, as_ref=False)` returns a tensor or NotImplemented.
+    `conversion_func(value, dtype=None, name=None, as_ref=False)` returns a tensor or NotImplemented.
     """
 
     def adapted(value: Any, dtype: DType | None, name: str | None, as_ref: bool) -> Any:
-        return function(value, dtype=dtype, name=name, as_ref=as_ref)
+        return conversion_func(value, dtype=dtype, name=name, as_ref=as_ref)
 
     _CONVERSIONS.append((priority, len(_CONVERSIONS), base_type, adapted))
     _CONVERSIONS.sort(key=lambda c: c[:2])
@@ -175,8 +176,9 @@ def convert_to_tensor(
     dtype: Any = None,
     name: str | None = None,
     preferred_dtype: Any = None,
-    as_ref: bool = False,
     dtype_hint: Any = None,
+    *,
+    as_ref: bool = False,
 ) -> Tensor:
     """Convert a tensor, variable, array, number, string, nested list of those, or a registered type to a tensor.
 
@@ -245,7 +247,7 @@ def _pack(value: Sequence[Any], dtype: DType | None, name: str | None) -> Tensor
         "T": encode_attr("type", element),
         "axis": encode_attr("int", 0),
     }
-    return graph.create_op(get_signature("Pack"), items, attrs, name=name or "packed").outputs[0]
+    return graph.add_op(get_signature("Pack"), items, attrs, name=name or "packed").outputs[0]
 
 
 def _first_dtype(value: Any) -> DType | None:
@@ -284,7 +286,7 @@ def constant(
         if graph.executes:
             return graph.constant(array, dtype)  # type: ignore[attr-defined,no-any-return]
         proto = encode_tensor(array, dtype)
-    op = graph.create_op(
+    op = graph.add_op(
         get_signature("Const"),
         [],
         {"value": encode_attr("tensor", proto), "dtype": encode_attr("type", dtype)},

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 _KEYS = ("job", "replica", "task", "device")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class DeviceSpec:
-    """A full or partial device name. None means "not said".
+    """A full or partial device name. None means "not said". Only programs change one that is made.
 
     >>> DeviceSpec.from_string("/job:ps/task:1/cpu:0").to_string()
     '/job:ps/task:1/device:CPU:0'
@@ -65,8 +65,21 @@ class DeviceSpec:
         )
 
     # TF2's name for the same operation.
-    def make_merged_spec(self, other: DeviceSpec) -> DeviceSpec:
-        return self.merge(other)
+    def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
+        return self.merge(dev)
+
+    def merge_from(self, dev: DeviceSpec) -> None:
+        """Take the parts of another where it says something."""
+        self._become(self.merge(dev))
+
+    def parse_from_string(self, spec: str | None) -> DeviceSpec:
+        """Become what a device string says; give this back."""
+        self._become(DeviceSpec.from_string(spec))
+        return self
+
+    def _become(self, other: DeviceSpec) -> None:
+        for part in fields(other):
+            setattr(self, part.name, getattr(other, part.name))
 
     def replace(self, **parts: Any) -> DeviceSpec:
         """Give one in which some parts are others."""

@@ -208,32 +208,32 @@ float8_e5m2, float8_e4m3fn, float8_e4m3fnuz, float8_e4m3b11fnuz, float8_e5m2fnuz
 bool_ = BY_NUMBER[10]
 
 
-def as_dtype(value: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """Find the `DType` meant by a DType, enum number, name, numpy type or Python type.
 
     Raises:
         TypeError: nothing of that name exists.
     """
-    if isinstance(value, DType):
-        return value
-    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        found = BY_NUMBER.get(int(value))
-    elif isinstance(value, str):
-        found = _BY_NAME.get(value)
-    elif value is float:
+    if isinstance(type_value, DType):
+        return type_value
+    if isinstance(type_value, (int, np.integer)) and not isinstance(type_value, (bool, np.bool_)):
+        found = BY_NUMBER.get(int(type_value))
+    elif isinstance(type_value, str):
+        found = _BY_NAME.get(type_value)
+    elif type_value is float:
         found = float32
-    elif value is int:
+    elif type_value is int:
         found = int32
-    elif value is bool:
+    elif type_value is bool:
         found = bool_
-    elif value in (str, bytes, object):
+    elif type_value in (str, bytes, object):
         found = string
     else:
         found = None
     if found is not None:
         return found
     try:
-        numpy_dtype = np.dtype(value)
+        numpy_dtype = np.dtype(type_value)
     except TypeError:
         numpy_dtype = None
     if numpy_dtype is not None:
@@ -241,5 +241,5 @@ def as_dtype(value: Any) -> DType:
             return string
         found = _BY_NUMPY.get(numpy_dtype)
     if found is None:
-        raise TypeError(f"Cannot convert value {value!r} to a TensorFlow DType.")
+        raise TypeError(f"Cannot convert value {type_value!r} to a TensorFlow DType.")
     return found

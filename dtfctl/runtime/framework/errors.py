@@ -52,19 +52,25 @@ class OpError(DtfctlError):
 
     def __init__(
         self,
-        message: Any,
-        node: Any = None,
-        text: str | None = None,
+        *given: Any,
+        node_def: Any = None,
+        op: Any = None,
+        message: Any = None,
         error_code: int | None = None,
-        *,
+        node: Any = None,
         derived: bool = False,
     ) -> None:
-        """Make an error from its text and the name of the node at fault.
+        """Make an error from its text and the name of the node at fault, by place.
 
-        Programs of TensorFlow give (node_def, op, message), and OpError itself the error_code too.
+        Programs of TensorFlow give (node_def, op, message), and OpError itself the error_code too, by place or name.
         """
-        if text is not None:
-            self.node_def, self.op, message, node = message, node, text, None
+        if len(given) > 2 or message is not None:
+            theirs = dict(zip(("node_def", "op", "message", "error_code"), given))
+            node_def, op = theirs.get("node_def", node_def), theirs.get("op", op)
+            message, error_code = theirs.get("message", message), theirs.get("error_code", error_code)
+        elif given:
+            message, node = given[0], given[1] if len(given) > 1 else node
+        self.node_def, self.op = node_def, op
         if error_code is not None:
             self.code = Code(error_code)
         super().__init__(message)

@@ -75,7 +75,7 @@ class FuncGraph(Graph):
 
     def add_argument(self, dtype: DType, shape: TensorShape, name: str = "arg", like: Tensor | None = None) -> Tensor:
         """Add an argument to the function."""
-        op = self.create_op(
+        op = self.add_op(
             get_signature("Placeholder"),
             [],
             {"dtype": encode_attr("type", dtype), "shape": encode_attr("shape", shape)},
@@ -112,7 +112,7 @@ class FuncGraph(Graph):
             attrs = {k: v for k, v in tensor.op.attrs.items() if k != "_class"}
             with self.name_scope(None), self.control_dependencies(None):
                 name = tensor.op.name.split("/")[-1].lstrip("_") or "captured"
-                op = self.create_op(tensor.op.signature, [], attrs, name=name)
+                op = self.add_op(tensor.op.signature, [], attrs, name=name)
             self._copied[tensor] = op.outputs[0]
             return op.outputs[0]
         return self.capture_always(tensor)

@@ -10,11 +10,12 @@ from typing import Any
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.attrs import encode_attr
+from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.graph_scopes import VALID_OP_NAME, ScopedGraph
 from dtfctl.runtime.framework.graph_stack import push_graph
 from dtfctl.runtime.framework.graph_wire import NodeWriter
-from dtfctl.runtime.framework.op_signature import OpSignature
+from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import infer_shapes
 
@@ -90,6 +91,36 @@ class Graph(ScopedGraph):
     # Operations -------------------------------------------------------------------------------------------------------
 
     def create_op(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor],
+        dtypes: Sequence[Any] | None = None,
+        input_types: Sequence[Any] | None = None,
+        name: str | None = None,
+        attrs: Mapping[str, graph_pb2.AttrValue] | None = None,
+        op_def: Any = None,
+        compute_shapes: bool = True,
+        compute_device: bool = True,
+    ) -> Operation:
+        """Add an operation by its type and attributes, as programs of TensorFlow make their own.
+
+        Args:
+            inputs: tensors, those of lists one after the other.
+            dtypes, input_types: what the attributes say, too; types of outputs that differ are an error.
+            op_def, compute_shapes: without effect: ops are known by their type, and shapes always inferred.
+
+        Raises:
+            TypeError: an output's type is not that of `dtypes`.
+            InvalidArgumentError: the type is not registered.
+        """
+        op = self.add_op(get_signature(op_type), inputs, attrs or {}, name, compute_device)
+        wanted = [as_dtype(t).base_dtype for t in dtypes or [] if t is not None]
+        found = [t.dtype.base_dtype for t in op.outputs]
+        if dtypes is not None and wanted != found:
+            raise TypeError(f"outputs of '{op.name}' (op: '{op_type}') are of types {found}, not {wanted}")
+        return op
+
+    def add_op(
         self,
         signature: OpSignature,
         inputs: Sequence[Tensor],
@@ -227,12 +258,18 @@ class Graph(ScopedGraph):
         return op
 
     def as_graph_def(
-        self, from_version: int | None = None, add_shapes: bool = False, grown_since: int | None = None
+        self,
+        from_version: int | None = None,
+        add_shapes: bool = False,
+        use_pybind11_proto: bool = False,
+        *,
+        grown_since: int | None = None,
     ) -> graph_pb2.GraphDef:
         """Serialize the graph as it travels.
 
         Args:
             from_version: only ops of a higher id, and those that have more outputs than in version `grown_since`.
+            use_pybind11_proto: how TensorFlow makes the same message; without effect.
         """
         writer = NodeWriter()
         for op in self._operations.values():
@@ -296,5 +333,5 @@ class Graph(ScopedGraph):
     def prevent_fetching(self, op: Operation) -> None:
         self._unfetchable.add(op)
 
-    def is_fetchable(self, element: Any) -> bool:
-        return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        return (tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op) not in self._unfetchable

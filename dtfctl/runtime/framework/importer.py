@@ -158,7 +158,7 @@ class _Importer:
                 f"loc:@{self.prefix}{g[5:]}" if g.startswith("loc:@") and g[5:] in self.nodes else g for g in groups
             ]
             attrs["_class"] = encode_attr("list(string)", renamed)
-        op = self.graph.create_op(signature, inputs, attrs, name=f"{self._name(node.name)}/", compute_device=False)
+        op = self.graph.add_op(signature, inputs, attrs, name=f"{self._name(node.name)}/", compute_device=False)
         op._device = node.device
         self.graph.apply_device_scopes(op)
         for source in controls:

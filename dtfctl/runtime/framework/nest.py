@@ -8,9 +8,9 @@ from typing import Any
 from dtfctl.runtime.framework.composite import CompositeTensor
 
 
-def is_nested(value: Any) -> bool:
+def is_nested(seq: Any) -> bool:
     """Tell whether a value is a list, a tuple or a mapping."""
-    return isinstance(value, (list, tuple, Mapping))
+    return isinstance(seq, (list, tuple, Mapping))
 
 
 # What programs of TensorFlow 1 call it, of `tensorflow.python.util.nest`.
@@ -42,16 +42,17 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return list(mapping)
 
 
-def pack_sequence_as(structure: Any, flat: Sequence[Any], expand_composites: bool = False) -> Any:
-    """Put the leaves of `flat` into the shape of `structure`.
+def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
+    """Put the leaves of `flat_sequence` into the shape of `structure`.
 
     Raises:
         ValueError: their number differs from the structure's.
     """
     expected = len(flatten(structure, expand_composites))
-    if expected != len(flat):
-        raise ValueError(f"Structure had {expected} atoms, but flat_sequence had {len(flat)} items. {structure!r}")
-    return _pack(structure, iter(flat), expand_composites)
+    if expected != len(flat_sequence):
+        found = len(flat_sequence)
+        raise ValueError(f"Structure had {expected} atoms, but flat_sequence had {found} items. {structure!r}")
+    return _pack(structure, iter(flat_sequence), expand_composites)
 
 
 def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
@@ -72,27 +73,37 @@ def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
     return next(leaves)
 
 
-def map_structure(function: Callable[..., Any], *structures: Any, expand_composites: bool = False) -> Any:
-    """Apply `function` to the corresponding leaves, in the shape of the first structure."""
+def map_structure(
+    func: Callable[..., Any], *structures: Any, check_types: bool = True, expand_composites: bool = False
+) -> Any:
+    """Apply `func` to the corresponding leaves, in the shape of the first structure."""
     for other in structures[1:]:
-        assert_same_structure(structures[0], other)
+        assert_same_structure(structures[0], other, check_types, expand_composites)
     leaves = zip(*(flatten(s, expand_composites) for s in structures))
-    return pack_sequence_as(structures[0], [function(*xs) for xs in leaves], expand_composites)
+    return pack_sequence_as(structures[0], [func(*xs) for xs in leaves], expand_composites)
 
 
-def assert_same_structure(a: Any, b: Any) -> None:
-    """Raise ValueError (or TypeError for different sequence types) unless both nest alike."""
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+    """Raise ValueError (or TypeError for different types of sequences, if they are checked) unless both nest alike."""
+    a, b = nest1, nest2
+    if expand_composites and (isinstance(a, CompositeTensor) or isinstance(b, CompositeTensor)):
+        if not (isinstance(a, CompositeTensor) and isinstance(b, CompositeTensor)):
+            raise ValueError(f"The two structures don't have the same nested structure: {a!r} and {b!r}")
+        if check_types and type(a) is not type(b):
+            raise TypeError(f"The two structures don't have the same types: {type(a)} and {type(b)}")
+        return
     if is_nested(a) != is_nested(b):
         raise ValueError(f"The two structures don't have the same nested structure: {a!r} and {b!r}")
     if isinstance(a, Mapping):
         if not isinstance(b, Mapping) or set(a) != set(b):
             raise ValueError(f"The two dictionaries don't have the same set of keys: {a!r} and {b!r}")
         for key in a:
-            assert_same_structure(a[key], b[key])
+            assert_same_structure(a[key], b[key], check_types, expand_composites)
     elif isinstance(a, (list, tuple)):
         if len(a) != len(b):
             raise ValueError(f"The two structures don't have the same number of elements: {a!r} and {b!r}")
-        if isinstance(a, tuple) != isinstance(b, tuple) and not (hasattr(a, "_fields") or hasattr(b, "_fields")):
+        named = hasattr(a, "_fields") or hasattr(b, "_fields")
+        if check_types and isinstance(a, tuple) != isinstance(b, tuple) and not named:
             raise TypeError(f"The two structures don't have the same sequence type: {type(a)} and {type(b)}")
         for x, y in zip(a, b):
-            assert_same_structure(x, y)
+            assert_same_structure(x, y, check_types, expand_composites)

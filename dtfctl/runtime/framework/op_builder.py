@@ -78,7 +78,7 @@ def make_op(op_type: str, name: str | None = None, **arguments: Any) -> Operatio
                 f"apply_op() got unexpected keyword arguments: {', '.join(sorted(arguments))} for {op_type}"
             )
         raw = _encode(op_type, signature, attrs)
-        return graph.create_op(signature, inputs, raw, name=scope)
+        return graph.add_op(signature, inputs, raw, name=scope)
 
 
 def outputs_of(op: Operation) -> Any:

@@ -30,7 +30,7 @@ class TensorFlowOpLayer(Layer):
         for position, tensor in zip(self._positions, given):
             tensors[position] = tensor
         graph = tensors[0].graph
-        made = graph.create_op(self._op.signature, tensors, dict(self._op.attrs), name=self._op.name.rpartition("/")[2])
+        made = graph.add_op(self._op.signature, tensors, dict(self._op.attrs), name=self._op.name.rpartition("/")[2])
         return list(made.outputs)
 
     def get_config(self) -> dict[str, Any]:

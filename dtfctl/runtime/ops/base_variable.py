@@ -321,8 +321,8 @@ class Variable(metaclass=_ByCreators):
     _is_resource = False
 
     @staticmethod
-    def from_proto(proto: meta_graph_pb2.VariableDef, import_scope: str | None = None) -> Variable:
-        return Variable(variable_def=proto, import_scope=import_scope, use_resource=proto.is_resource)
+    def from_proto(variable_def: meta_graph_pb2.VariableDef, import_scope: str | None = None) -> Variable:
+        return Variable(variable_def=variable_def, import_scope=import_scope, use_resource=variable_def.is_resource)
 
     def _init_from_proto(self, proto: meta_graph_pb2.VariableDef, scope: str | None) -> None:
         raise NotImplementedError

@@ -92,7 +92,7 @@ class BackwardGraph(FuncGraph):
         known = self._copied.get(tensor)
         if known is None:
             with self.name_scope(None), self.control_dependencies(None):
-                op = self.create_op(tensor.op.signature, [], tensor.op.attrs, name=tensor.op.name.split("/")[-1])
+                op = self.add_op(tensor.op.signature, [], tensor.op.attrs, name=tensor.op.name.split("/")[-1])
             known = self._copied[tensor] = op.outputs[0]
         return known
 

@@ -247,10 +247,10 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
 
 
 def verify_tensor_all_finite(
-    t: Any = None, msg: str = "", name: str | None = None, x: Any = None, message: str | None = None
+    t: Any = None, msg: str | None = None, name: str | None = None, x: Any = None, message: str | None = None
 ) -> Tensor:
     """Check x for NaN and infinities in every step, and pass it on."""
     tensor = convert_to_tensor(t if x is None else x)
-    checked = array_ops.check_numerics(tensor, msg if message is None else message)
+    checked = array_ops.check_numerics(tensor, (msg if message is None else message) or "")
     with tensor.graph.control_dependencies([checked]):
         return array_ops.identity(tensor, name=name)

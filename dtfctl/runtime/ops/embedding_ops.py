@@ -193,12 +193,14 @@ def safe_embedding_lookup_sparse(
     name: str | None = None,
     partition_strategy: str = "div",
     max_norm: Any = None,
+    allow_fast_lookup: bool = False,
 ) -> Tensor:
     """Look up like `embedding_lookup_sparse` rows that may lack valid ids: these give `default_id`'s row, or zeros.
 
     Args:
         sparse_ids: ids of any rank; those below 0 are left out.
         sparse_weights: a weight for each; those that are not above 0 are left out, unless weights are summed.
+        allow_fast_lookup: leave to use other ops for the same values, which is not made use of.
 
     Returns:
         A tensor of the ids' shape without the last dimension, and a row.

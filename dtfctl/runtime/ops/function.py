@@ -11,7 +11,7 @@ import numpy as np
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.dtypes import as_dtype, float32
 from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.op_builder import make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -30,8 +30,18 @@ from dtfctl.runtime.ops.bodies import (
 class TensorSpec:
     """Type and shape of an argument."""
 
-    def __init__(self, shape: Any = None, dtype: Any = "float32", name: str | None = None) -> None:
+    def __init__(self, shape: Any = None, dtype: Any = float32, name: str | None = None) -> None:
         self.shape, self.dtype, self.name = as_shape(shape), as_dtype(dtype), name
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        """Describe a tensor, by the name of its op."""
+        return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        """Describe what another spec does, by another name if it is given."""
+        return cls(spec.shape, spec.dtype, name or spec.name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TensorSpec) and self._key() == other._key()

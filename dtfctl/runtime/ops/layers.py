@@ -182,6 +182,11 @@ def conv1d(
     use_bias: bool = True,
     kernel_initializer: Any = None,
     bias_initializer: Any = init_ops.Zeros,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
     trainable: bool = True,
     name: str | None = None,
     reuse: Any = None,
@@ -195,7 +200,8 @@ def conv1d(
         for v, w in ((kernel_size, "kernel_size"), (strides, "strides"), (dilation_rate, "dilation_rate"))
     )
     with layer_scope(name, "conv1d", reuse):
-        kernel = _kernel(x, [size, _last_dimension(x), filters], kernel_initializer, None, trainable, None)
+        shape = [size, _last_dimension(x), filters]
+        kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         out = apply_op(
             "Conv2D",
             input=apply_op("ExpandDims", input=x, dim=1),
@@ -205,7 +211,18 @@ def conv1d(
             dilations=[1, 1, dilation, 1],
         )
         out = apply_op("Squeeze", input=out, squeeze_dims=[1])
-        return _finish(out, filters, "NHWC", use_bias, bias_initializer, None, trainable, None, activation, None)
+        return _finish(
+            out,
+            filters,
+            "NHWC",
+            use_bias,
+            bias_initializer,
+            bias_regularizer,
+            trainable,
+            bias_constraint,
+            activation,
+            activity_regularizer,
+        )
 
 
 def _pool2d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str | None) -> Tensor:
@@ -292,11 +309,18 @@ def batch_normalization(
     moving_variance_initializer: Any = init_ops.Ones,
     beta_regularizer: Any = None,
     gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
     training: Any = False,
     trainable: bool = True,
     name: str | None = None,
     reuse: Any = None,
+    renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_momentum: float = 0.99,
     fused: bool | None = None,
+    virtual_batch_size: int | None = None,
+    adjustment: Any = None,
 ) -> Tensor:
     """Normalize each channel over the batch (Ioffe & Szegedy, 2015).
 
@@ -308,7 +332,16 @@ def batch_normalization(
         fused: False to add up the moments by elementary ops: the variance that is kept is then that of the batch, and
             not the unbiased one of what it is taken from. One op does all where the inputs have 4 dimensions and are
             not of float64, unless this is False.
+        renorm, virtual_batch_size, adjustment: refused; `renorm_clipping` and `renorm_momentum` are of `renorm` alone.
+
+    Raises:
+        ValueError: the batch is to be renormalized, cut or adjusted.
     """
+    if renorm or virtual_batch_size is not None or adjustment is not None:
+        raise ValueError(
+            "batch_normalization does not renormalize, cut or adjust batches: leave renorm, virtual_batch_size and "
+            "adjustment out, or write it with tf.nn.moments and tf.nn.batch_normalization"
+        )
     x = convert_to_tensor(inputs)
     rank = x.shape.rank
     if rank is None:
@@ -324,12 +357,16 @@ def batch_normalization(
     is_fused = fused is not False and rank == 4 and axis in (1, 3) and dtype is dtypes.float32
     with layer_scope(name, "batch_normalization", reuse) as opened:
         gamma = (
-            get_variable("gamma", [size], dtype, gamma_initializer, gamma_regularizer, trainable)
+            get_variable(
+                "gamma", [size], dtype, gamma_initializer, gamma_regularizer, trainable, constraint=gamma_constraint
+            )
             if scale
             else constant(1.0, dtype, [size])
         )
         beta = (
-            get_variable("beta", [size], dtype, beta_initializer, beta_regularizer, trainable)
+            get_variable(
+                "beta", [size], dtype, beta_initializer, beta_regularizer, trainable, constraint=beta_constraint
+            )
             if center
             else constant(0.0, dtype, [size])
         )

@@ -11,7 +11,8 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops import array_ops, check_ops, math_ops
+from dtfctl.runtime.ops.grouping import with_dependencies
 from dtfctl.runtime.ops.op_defs.linalg import (
     cholesky,
     matrix_triangular_solve,
@@ -185,10 +186,22 @@ def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) 
         return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")
 
 
-def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:
+def _matrices(a: Any, validate_args: bool) -> Tensor:
+    x = convert_to_tensor(a, name="a")
+    if not x.dtype.is_floating:
+        raise TypeError(f"Input `a` must have `float`-like `dtype` (saw {x.dtype.name}).")
+    if x.shape.rank is not None and x.shape.rank < 2:
+        raise ValueError(f"Input `a` must have at least 2 dimensions (saw: {x.shape.rank}).")
+    if validate_args and x.shape.rank is None:
+        checked: Tensor = with_dependencies([check_ops.assert_rank_at_least(x, 2)], x)
+        return checked
+    return x
+
+
+def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Compute the Moore-Penrose inverse of real matrices, from their singular values."""
     with name_scope(name, "pinv"):
-        x = convert_to_tensor(a)
+        x = _matrices(a, validate_args)
         kind = x.dtype.base_dtype
         if rcond is None:
             dims = [d for d in (x.shape.dims_or_none or (None,))[-2:] if d is not None]
@@ -204,12 +217,13 @@ def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:
         return math_ops.matmul(v * array_ops.expand_dims(inverse, -2), u, adjoint_b=True)
 
 
-def matrix_rank(a: Any, tol: Any = None, name: str | None = None) -> Tensor:
+def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Count the singular values that are not negligible."""
     with name_scope(name, "matrix_rank"):
-        s = svd(a, compute_uv=False)
+        x = _matrices(a, validate_args)
+        s = svd(x, compute_uv=False)
         if tol is None:
-            dims = [d for d in (convert_to_tensor(a).shape.dims_or_none or (None,))[-2:] if d is not None]
+            dims = [d for d in (x.shape.dims_or_none or (None,))[-2:] if d is not None]
             eps = float(np.finfo(s.dtype.base_dtype.np).eps)
             tol = max(dims, default=1) * eps * math_ops.reduce_max(s, axis=-1, keepdims=True)
         return math_ops.reduce_sum(math_ops.cast(math_ops.greater(s, tol), "int32"), axis=-1)

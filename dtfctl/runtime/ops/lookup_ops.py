@@ -59,6 +59,7 @@ class TextFileInitializer:
         vocab_size: int | None = None,
         delimiter: str = "\t",
         name: str | None = None,
+        value_index_offset: int = 0,
     ) -> None:
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self._filename = convert_to_tensor(filename, dtypes.string)
@@ -67,6 +68,7 @@ class TextFileInitializer:
             "value_index": value_index,
             "vocab_size": -1 if vocab_size is None else vocab_size,
             "delimiter": delimiter,
+            "offset": value_index_offset,
         }
         self._name = name or "text_file_init"
 
@@ -119,7 +121,16 @@ class _Table:
 class StaticHashTable(_Table):
     """A table its initializer fills once."""
 
-    def __init__(self, initializer: Any, default_value: Any, shared_name: str | None = None, name: str = "") -> None:
+    def __init__(
+        self,
+        initializer: Any,
+        default_value: Any,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+        *,
+        shared_name: str | None = None,
+    ) -> None:
+        require_shared(experimental_is_anonymous)
         handle = apply_op(
             "HashTableV2",
             name or "hash_table",
@@ -150,7 +161,19 @@ class StaticHashTable(_Table):
         )
 
 
-HashTable = StaticHashTable
+def require_shared(anonymous: bool) -> None:
+    """Raise ValueError for a table that were of one step alone."""
+    if anonymous:
+        raise ValueError("tables here are kept by name from step to step: leave experimental_is_anonymous out")
+
+
+class HashTable(StaticHashTable):
+    """A table its initializer fills once, as `tf.contrib.lookup` makes it."""
+
+    def __init__(
+        self, initializer: Any, default_value: Any, shared_name: str | None = None, name: str | None = None
+    ) -> None:
+        super().__init__(initializer, default_value, name, shared_name=shared_name)
 
 
 class _WritableTable(_Table):

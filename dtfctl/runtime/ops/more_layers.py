@@ -259,6 +259,13 @@ def separable_conv1d(
     depthwise_initializer: Any = None,
     pointwise_initializer: Any = None,
     bias_initializer: Any = init_ops.Zeros,
+    depthwise_regularizer: Any = None,
+    pointwise_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    depthwise_constraint: Any = None,
+    pointwise_constraint: Any = None,
+    bias_constraint: Any = None,
     trainable: bool = True,
     name: str | None = None,
     reuse: Any = None,
@@ -275,14 +282,22 @@ def separable_conv1d(
     (size,), (stride,), (dilation,) = (sized(v, 1, "kernel_size") for v in (kernel_size, strides, dilation_rate))
     with layer_scope(name, "separable_conv1d", reuse):
         depthwise = get_variable(
-            "depthwise_kernel", [size, channels, depth_multiplier], dtype, depthwise_initializer, trainable=trainable
+            "depthwise_kernel",
+            [size, channels, depth_multiplier],
+            dtype,
+            depthwise_initializer,
+            depthwise_regularizer,
+            trainable,
+            constraint=depthwise_constraint,
         )
         pointwise = get_variable(
             "pointwise_kernel",
             [1, channels * depth_multiplier, filters],
             dtype,
             pointwise_initializer,
-            trainable=trainable,
+            pointwise_regularizer,
+            trainable,
+            constraint=pointwise_constraint,
         )
         wide = nn_ops.separable_conv2d(
             apply_op("ExpandDims", input=x, dim=1),
@@ -293,7 +308,18 @@ def separable_conv1d(
             (1, dilation),
         )
         out = apply_op("Squeeze", input=wide, squeeze_dims=[1])
-        return _finish(out, filters, "NHWC", use_bias, bias_initializer, None, trainable, None, activation, None)
+        return _finish(
+            out,
+            filters,
+            "NHWC",
+            use_bias,
+            bias_initializer,
+            bias_regularizer,
+            trainable,
+            bias_constraint,
+            activation,
+            activity_regularizer,
+        )
 
 
 def _pool1d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str) -> Tensor:

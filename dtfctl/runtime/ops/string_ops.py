@@ -71,7 +71,7 @@ def string_to_hash_bucket(
 def reduce_join(
     inputs: Any,
     axis: Any = None,
-    keep_dims: bool = False,
+    keep_dims: bool | None = None,
     separator: str = "",
     name: str | None = None,
     reduction_indices: Any = None,
@@ -86,7 +86,7 @@ def reduce_join(
             axes = apply_op("Range", start=apply_op("Sub", x=apply_op("Rank", input=source), y=1), limit=-1, delta=-1)
         else:
             axes = constant(list(range(rank - 1, -1, -1)), dtypes.int32)
-    keep = keep_dims if keepdims is None else keepdims
+    keep = bool(keep_dims if keepdims is None else keepdims)
     return apply_op("ReduceJoin", name, inputs=source, reduction_indices=axes, keep_dims=keep, separator=separator)
 
 

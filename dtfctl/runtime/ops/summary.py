@@ -75,18 +75,29 @@ def text(name: str, tensor: Any, collections: Sequence[str] | None = None) -> Te
         raise ValueError(f"Expected tensor {value.name} to have dtype string, got {value.dtype}")
     metadata = summary_pb2.SummaryMetadata()
     metadata.plugin_data.plugin_name = "text"
-    return tensor_summary(name, value, metadata, collections)
+    return tensor_summary(name, value, collections=collections, summary_metadata=metadata)
 
 
 def tensor_summary(
     name: str,
     tensor: Any,
-    summary_metadata: Any = None,
+    summary_description: str | None = None,
     collections: Sequence[str] | None = None,
+    summary_metadata: Any = None,
     family: str | None = None,
+    display_name: str | None = None,
 ) -> Tensor:
     """Summarize any tensor, with metadata that tells a plugin how to show it."""
-    serialized = b"" if summary_metadata is None else summary_metadata.SerializeToString()
+    from dtfctl.protocol import summary_pb2
+
+    metadata = summary_pb2.SummaryMetadata()
+    if summary_metadata is not None:
+        metadata.CopyFrom(summary_metadata)
+    if display_name is not None:
+        metadata.display_name = display_name
+    if summary_description is not None:
+        metadata.summary_description = summary_description
+    serialized = metadata.SerializeToString()
     arguments = {"tensor": convert_to_tensor(tensor), "serialized_summary_metadata": serialized}
     return _emit("TensorSummaryV2", name, family, collections, arguments)
 

@@ -37,10 +37,14 @@ class VariableScope:
     caching_device: Any = None
     partitioner: Any = None
     custom_getter: Any = None
+    name_scope: str = ""
     dtype: Any = dtypes.float32
     use_resource: bool | None = None
     constraint: Any = None
-    original_name_scope: str = ""
+
+    @property
+    def original_name_scope(self) -> str:
+        return self.name_scope
 
     def reuse_variables(self) -> None:
         self.reuse = True
@@ -68,6 +72,41 @@ class VariableScope:
 
     def get_collection(self, name: str) -> list[Any]:
         return context.get_default_graph().get_collection(name, self.name + "/" if self.name else None)
+
+    def get_variable(
+        self,
+        var_store: Any,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        reuse: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        validate_shape: bool = True,
+        use_resource: bool | None = None,
+        custom_getter: Any = None,
+        constraint: Any = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+    ) -> Any:
+        """Get the variable of this name in this scope, with the arguments of `tf.get_variable`.
+
+        Args:
+            var_store: TensorFlow's way to say which graph's variables; None, as there is one store a graph here.
+
+        Raises:
+            ValueError: another store is given.
+        """
+        if var_store is not None:
+            raise ValueError("variables are kept by graph: give None for var_store, inside `graph.as_default()`")
+        of_value = (shape, dtype, initializer, regularizer, trainable, collections, caching_device, partitioner)
+        how = (validate_shape, use_resource, custom_getter, constraint, synchronization, aggregation)
+        with variable_scope(self, reuse=reuse, auxiliary_name_scope=False):
+            return get_variable(name, *of_value, *how)
 
     def trainable_variables(self) -> list[Any]:
         return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
@@ -424,10 +463,10 @@ def variable_scope(
     try:
         if op_scope and auxiliary_name_scope:
             with graph.name_scope(op_scope) as opened:
-                new.original_name_scope = opened
+                new.name_scope = opened
                 yield new
         else:
-            new.original_name_scope = graph.get_name_scope()
+            new.name_scope = graph.get_name_scope()
             yield new
     finally:
         store.close_subscopes(new.name)
@@ -461,8 +500,23 @@ def _unique_scope(store: _Store, prefix: str) -> str:
 
 
 @contextlib.contextmanager
-def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None = None, **kwargs: Any) -> Iterator[Any]:
-    with variable_scope(name_or_scope, default_name, values, **kwargs) as scope:
+def variable_op_scope(
+    values: Any,
+    name_or_scope: Any,
+    default_name: str | None = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Any = None,
+    reuse: Any = None,
+    dtype: Any = None,
+    use_resource: bool | None = None,
+    constraint: Any = None,
+) -> Iterator[Any]:
+    """Open a variable scope, by the order of arguments of TensorFlow's first releases."""
+    kinds = (initializer, regularizer, caching_device, partitioner, custom_getter, reuse, dtype)
+    with variable_scope(name_or_scope, default_name, values, *kinds, use_resource, constraint) as scope:
         yield scope
 
 

@@ -16,6 +16,7 @@ from dtfctl.runtime.ops.lookup_ops import (
     StaticHashTable,
     TextFileIndex,
     TextFileInitializer,
+    require_shared,
 )
 from dtfctl.runtime.ops.math_ops import add, cast, not_equal, range as range_
 from dtfctl.runtime.ops.op_defs.string import as_string
@@ -124,8 +125,14 @@ class StaticVocabularyTable(IdTableWithHashBuckets):
     """A table to ids that an initializer fills, and `num_oov_buckets` more for what is not in it."""
 
     def __init__(
-        self, initializer: Any, num_oov_buckets: int, lookup_key_dtype: Any = None, name: str | None = None
+        self,
+        initializer: Any,
+        num_oov_buckets: int,
+        lookup_key_dtype: Any = None,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
     ) -> None:
+        require_shared(experimental_is_anonymous)
         if num_oov_buckets <= 0:
             raise ValueError("oov_buckets must be > 0.")
         table = None if initializer is None else StaticHashTable(initializer, -1)

@@ -78,7 +78,7 @@ def copy(ops: Sequence[Operation], prefix: str) -> dict[Tensor, Tensor]:
                     "flow in its stages"
                 )
             inputs = [again.get(t, t) for t in op.inputs]
-            new = graph.create_op(op.signature, inputs, op.attrs, name=f"{prefix}/{op.type}", compute_device=False)
+            new = graph.add_op(op.signature, inputs, op.attrs, name=f"{prefix}/{op.type}", compute_device=False)
             new._set_device(op.device)
             new._gradient_function = op._gradient_function
             for old_output, output in zip(op.outputs, new.outputs, strict=True):

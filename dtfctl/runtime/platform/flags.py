@@ -84,36 +84,114 @@ def _boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is not a boolean")
 
 
-def DEFINE_string(name: str, default: str | None, help: str, flag_values: _Flags = FLAGS) -> None:
+def _bounded(convert: Callable[[str], Any], lower: float | None, upper: float | None) -> Callable[[str], Any]:
+    """Convert numbers, and refuse those beyond bounds."""
+
+    def number(text: str) -> Any:
+        value = convert(text)
+        if (lower is not None and value < lower) or (upper is not None and value > upper):
+            raise argparse.ArgumentTypeError(f"{text} is not in [{lower}, {upper}]")
+        return value
+
+    return number
+
+
+def _check_default(value: Any, lower: float | None, upper: float | None, name: str) -> None:
+    if (lower is not None and value < lower) or (upper is not None and value > upper):
+        raise ValueError(f"flag --{name}={value}: not in [{lower}, {upper}]")
+
+
+def _require(name: str, required: bool, default: Any, flag_values: _Flags) -> None:
+    if required:
+        if default is not None:
+            raise ValueError(f"Default value must be None. Flag --{name} is required, its default is {default!r}.")
+        flag_values._required.append(name)
+
+
+def DEFINE_string(
+    name: str, default: str | None, help: str, flag_values: _Flags = FLAGS, required: bool = False
+) -> None:
     flag_values._declare(name, default, help, str)
+    _require(name, required, default, flag_values)
 
 
-def DEFINE_integer(name: str, default: int | None, help: str, flag_values: _Flags = FLAGS) -> None:
-    flag_values._declare(name, default, help, int)
+def DEFINE_integer(
+    name: str,
+    default: int | None,
+    help: str,
+    lower_bound: int | None = None,
+    upper_bound: int | None = None,
+    flag_values: _Flags = FLAGS,
+    required: bool = False,
+) -> None:
+    """Define a flag of a whole number, within bounds where there are any."""
+    _number(int, name, default, help, lower_bound, upper_bound, flag_values, required)
 
 
-def DEFINE_float(name: str, default: float | None, help: str, flag_values: _Flags = FLAGS) -> None:
-    flag_values._declare(name, default, help, float)
+def DEFINE_float(
+    name: str,
+    default: float | None,
+    help: str,
+    lower_bound: float | None = None,
+    upper_bound: float | None = None,
+    flag_values: _Flags = FLAGS,
+    required: bool = False,
+) -> None:
+    """Define a flag of a number, within bounds where there are any."""
+    _number(float, name, default, help, lower_bound, upper_bound, flag_values, required)
 
 
-def DEFINE_boolean(name: str, default: bool | None, help: str, flag_values: _Flags = FLAGS) -> None:
-    """`--name`, `--name=true`, `--noname`."""
+def _number(
+    convert: Callable[[str], Any],
+    name: str,
+    default: Any,
+    help: str,
+    lower: float | None,
+    upper: float | None,
+    flag_values: _Flags,
+    required: bool,
+) -> None:
+    if default is not None and (lower is not None or upper is not None):
+        _check_default(convert(default), lower, upper, name)
+    flag_values._declare(name, default, help, _bounded(convert, lower, upper))
+    _require(name, required, default, flag_values)
+
+
+def DEFINE_boolean(
+    name: str,
+    default: bool | None,
+    help: str,
+    flag_values: _Flags = FLAGS,
+    module_name: str | None = None,
+    required: bool = False,
+) -> None:
+    """`--name`, `--name=true`, `--noname`; `module_name` is what absl's help is sorted by, and changes nothing here."""
     flag_values._declare(name, default, help, _boolean, nargs="?", const=True)
+    _require(name, required, default, flag_values)
 
 
 DEFINE_bool = DEFINE_boolean
 
 
 def DEFINE_enum(
-    name: str, default: str | None, enum_values: Sequence[str], help: str, flag_values: _Flags = FLAGS
+    name: str,
+    default: str | None,
+    enum_values: Sequence[str],
+    help: str,
+    flag_values: _Flags = FLAGS,
+    module_name: str | None = None,
+    required: bool = False,
 ) -> None:
+    """Define a flag of one of some words; `module_name` changes nothing here."""
     flag_values._declare(name, default, help, str, choices=list(enum_values))
+    _require(name, required, default, flag_values)
 
 
-def DEFINE_list(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+def DEFINE_list(name: str, default: Any, help: str, flag_values: _Flags = FLAGS, required: bool = False) -> None:
     """Define a flag of comma-separated values."""
     start = _comma_list(default) if isinstance(default, str) else default
     flag_values._declare(name, start, help, _comma_list)
+    _require(name, required, default, flag_values)
 
 
 def _comma_list(text: str) -> list[str]:
@@ -138,38 +216,82 @@ class _Replacing(argparse.Action):
         setattr(namespace, self.dest, list(given))
 
 
-def DEFINE_multi_string(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+def DEFINE_multi_string(
+    name: str, default: Any, help: str, flag_values: _Flags = FLAGS, required: bool = False
+) -> None:
     """Define a flag of strings: `--name=a --name=b`."""
     _multi(name, default, help, str, flag_values)
+    _require(name, required, default, flag_values)
 
 
-def DEFINE_multi_integer(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+def DEFINE_multi_integer(
+    name: str,
+    default: Any,
+    help: str,
+    lower_bound: int | None = None,
+    upper_bound: int | None = None,
+    flag_values: _Flags = FLAGS,
+    required: bool = False,
+) -> None:
     """Define a flag of whole numbers: `--name=1 --name=2`."""
-    _multi(name, default, help, int, flag_values)
+    _multi(name, default, help, _bounded(int, lower_bound, upper_bound), flag_values)
+    _require(name, required, default, flag_values)
 
 
-def DEFINE_multi_float(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+def DEFINE_multi_float(
+    name: str,
+    default: Any,
+    help: str,
+    lower_bound: float | None = None,
+    upper_bound: float | None = None,
+    flag_values: _Flags = FLAGS,
+    required: bool = False,
+) -> None:
     """Define a flag of numbers: `--name=0.1 --name=0.2`."""
-    _multi(name, default, help, float, flag_values)
+    _multi(name, default, help, _bounded(float, lower_bound, upper_bound), flag_values)
+    _require(name, required, default, flag_values)
 
 
 def DEFINE_multi_enum(
-    name: str, default: Any, enum_values: Sequence[str], help: str, flag_values: _Flags = FLAGS
+    name: str,
+    default: Any,
+    enum_values: Sequence[str],
+    help: str,
+    flag_values: _Flags = FLAGS,
+    case_sensitive: bool = True,
+    required: bool = False,
 ) -> None:
     """Define a flag of some of these words: `--name=a --name=b`."""
-    _multi(name, default, help, str, flag_values, choices=list(enum_values))
+    words = {(w if case_sensitive else w.lower()): w for w in enum_values}
+
+    def word(text: str) -> str:
+        return words.get(text if case_sensitive else text.lower(), text)
+
+    _multi(name, default, help, word, flag_values, choices=list(enum_values))
+    _require(name, required, default, flag_values)
 
 
-def DEFINE_spaceseplist(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
-    """Define a flag of values between spaces."""
-    start = default.split() if isinstance(default, str) else default
-    flag_values._declare(name, start, help, str.split)
+def DEFINE_spaceseplist(
+    name: str,
+    default: Any,
+    help: str,
+    comma_compat: bool = False,
+    flag_values: _Flags = FLAGS,
+    required: bool = False,
+) -> None:
+    """Define a flag of values between spaces; or commas too, with `comma_compat`."""
+
+    def parts(text: str) -> list[str]:
+        return (text.replace(",", " ") if comma_compat else text).split()
+
+    flag_values._declare(name, parts(default) if isinstance(default, str) else default, help, parts)
+    _require(name, required, default, flag_values)
 
 
-def mark_flag_as_required(name: str, flag_values: _Flags = FLAGS) -> None:
-    flag_values._required.append(name)
+def mark_flag_as_required(flag_name: str, flag_values: _Flags = FLAGS) -> None:
+    flag_values._required.append(flag_name)
 
 
-def mark_flags_as_required(names: Sequence[str], flag_values: _Flags = FLAGS) -> None:
-    for name in names:
+def mark_flags_as_required(flag_names: Sequence[str], flag_values: _Flags = FLAGS) -> None:
+    for name in flag_names:
         mark_flag_as_required(name, flag_values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob as _glob
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,8 @@ class GFile:
     def read(self, n: int = -1) -> Any:
         return self._open().read(n)
 
-    def write(self, content: Any) -> None:
-        self._open().write(content)
+    def write(self, file_content: Any) -> None:
+        self._open().write(file_content)
 
     def readline(self) -> Any:
         return self._open().readline()
@@ -54,8 +54,11 @@ class GFile:
     def readlines(self) -> list[Any]:
         return list(self._open().readlines())
 
-    def seek(self, offset: int, whence: int = 0) -> None:
-        self._open().seek(offset, whence)
+    def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
+        at = offset if position is None else position
+        if at is None:
+            raise TypeError("seek(): offset argument required")
+        self._open().seek(at, whence)
 
     def tell(self) -> int:
         return int(self._open().tell())
@@ -114,8 +117,8 @@ def ListDirectory(dirname: Any) -> list[str]:
         raise NotFoundError(f"Could not find directory {dirname}") from e
 
 
-def Glob(pattern: Any) -> list[str]:
-    patterns = pattern if isinstance(pattern, (list, tuple)) else [pattern]
+def Glob(filename: Any) -> list[str]:
+    patterns = filename if isinstance(filename, (list, tuple)) else [filename]
     return [f for p in patterns for f in sorted(_glob.glob(_local(p)))]
 
 
@@ -159,17 +162,54 @@ def Stat(filename: Any) -> os.stat_result:
     return os.stat(_local(filename))
 
 
-exists, isdir, makedirs, mkdir, listdir, glob, remove, rmtree, copy, rename, walk, stat = (
-    Exists,
-    IsDirectory,
-    MakeDirs,
-    MkDir,
-    ListDirectory,
-    Glob,
-    Remove,
-    DeleteRecursively,
-    Copy,
-    Rename,
-    Walk,
-    Stat,
-)
+# TF2's names of them, with its names of arguments.
+
+
+def exists(path: Any) -> bool:
+    return Exists(path)
+
+
+def isdir(path: Any) -> bool:
+    return IsDirectory(path)
+
+
+def makedirs(path: Any) -> None:
+    MakeDirs(path)
+
+
+def mkdir(path: Any) -> None:
+    MkDir(path)
+
+
+def listdir(path: Any) -> list[str]:
+    return ListDirectory(path)
+
+
+def glob(pattern: Any) -> list[str]:
+    return Glob(pattern)
+
+
+def remove(path: Any) -> None:
+    Remove(path)
+
+
+def rmtree(path: Any) -> None:
+    DeleteRecursively(path)
+
+
+def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
+    Copy(src, dst, overwrite)
+
+
+def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
+    Rename(src, dst, overwrite)
+
+
+def walk(
+    top: Any, topdown: bool = True, onerror: Callable[[OSError], Any] | None = None
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    return os.walk(_local(top), topdown=topdown, onerror=onerror)
+
+
+def stat(path: Any) -> os.stat_result:
+    return Stat(path)

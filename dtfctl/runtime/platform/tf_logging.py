@@ -12,12 +12,12 @@ _logger = logging.getLogger("dtfctl.user")
 _train_logger = logging.getLogger("dtfctl.train")
 
 
-def set_verbosity(level: int) -> None:
+def set_verbosity(v: int) -> None:
     """Show messages from this level on, on stderr."""
     if not logging.getLogger().handlers:
         logging.basicConfig(format="%(levelname).1s %(asctime)s %(message)s")
-    _logger.setLevel(level)
-    _train_logger.setLevel(level)
+    _logger.setLevel(v)
+    _train_logger.setLevel(v)
 
 
 def get_verbosity() -> int:

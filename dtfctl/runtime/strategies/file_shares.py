@@ -60,7 +60,7 @@ class _Shares:
         else:
             for i in sources:
                 inputs[i] = self.of(inputs[i])
-        made = self._graph.create_op(op.signature, inputs, op.attrs, name=op.name.rpartition("/")[2])
+        made = self._graph.add_op(op.signature, inputs, op.attrs, name=op.name.rpartition("/")[2])
         for old, new in zip(op.outputs, made.outputs, strict=True):
             new.set_shape(old.shape)
         return made
@@ -92,7 +92,7 @@ class _Shares:
         op = names.op
         if op.type.startswith(_SAME_ELEMENTS) and op.inputs[0].dtype is dtypes.variant:
             inputs = [self._elements(op.inputs[0]), *op.inputs[1:]]
-            return self._graph.create_op(op.signature, inputs, op.attrs, name=op.type).outputs[names.value_index]
+            return self._graph.add_op(op.signature, inputs, op.attrs, name=op.type).outputs[names.value_index]
         types = next((op.get_attr(n) for n in ("output_types", "Toutput_types") if n in op.attrs), [dtypes.string])
         shapes: list[Any] = list(op.attrs["output_shapes"].list.shape) if "output_shapes" in op.attrs else [[]]
         shares: Tensor = apply_op(

@@ -122,13 +122,13 @@ class Assertions(ArrayAssertions):
         for a, b in zip(expected_seq, actual_seq):
             self.assertAlmostEqual(a, b, places, msg, delta)  # type: ignore[arg-type]
 
-    def assertDictEqual(self, d1: Mapping[Any, Any], d2: Mapping[Any, Any], msg: Any = None) -> None:
+    def assertDictEqual(self, a: Mapping[Any, Any], b: Mapping[Any, Any], msg: Any = None) -> None:  # type: ignore[override]
         """Assert that two dicts have the same keys, and values that are the same or equal arrays."""
-        self.assertIsInstance(d1, dict)
-        self.assertIsInstance(d2, dict)
-        self.assertEqual(sorted(map(repr, d1)), sorted(map(repr, d2)), msg)
-        for key, value in d1.items():
-            self.assertAllEqual(value, d2[key], f"{msg or ''} under {key!r}")
+        self.assertIsInstance(a, dict)
+        self.assertIsInstance(b, dict)
+        self.assertEqual(sorted(map(repr, a)), sorted(map(repr, b)), msg)
+        for key, value in a.items():
+            self.assertAllEqual(value, b[key], f"{msg or ''} under {key!r}")
 
     def assertRaisesWithLiteralMatch(
         self, expected_exception: Any, expected_exception_message: str, *call: Any, **kwargs: Any
@@ -143,14 +143,22 @@ class Assertions(ArrayAssertions):
         return self.assertRaisesRegex(exception_type, r"[Ii]ncompatible shapes|must be equal|must match")
 
     def create_tempfile(
-        self, file_path: str | None = None, content: str | bytes | None = None, mode: str = "w", **kwargs: Any
+        self,
+        file_path: str | None = None,
+        content: str | bytes | None = None,
+        mode: str = "w",
+        encoding: str = "utf8",
+        errors: str = "strict",
+        cleanup: Any = None,
     ) -> _TempFile:
-        """Make a file in the test's folder, with this content."""
+        """Make a file in the test's folder, which is deleted with it, with this content."""
         path = (
             os.path.join(self.get_temp_dir(), file_path) if file_path else tempfile.mkstemp(dir=self.get_temp_dir())[1]
         )
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb" if isinstance(content, bytes) else mode) as file:
+        binary = isinstance(content, bytes) or "b" in mode
+        how: dict[str, Any] = {} if binary else {"encoding": encoding, "errors": errors}
+        with open(path, "wb" if isinstance(content, bytes) else mode, **how) as file:
             file.write(content or ("" if "b" not in mode else b""))
         return _TempFile(path)
 

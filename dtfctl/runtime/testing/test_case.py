@@ -172,9 +172,21 @@ class TestCase(Assertions):
 
         self.assertEqual(canonical(device1), canonical(device2), msg)
 
-    def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any, msg: str | None = None) -> None:
-        """Assert that a message is equal to another, or to the one a text describes."""
-        expected = expected_message_maybe_ascii
+    def assertProtoEquals(
+        self,
+        expected_message_maybe_ascii: Any,
+        validate_message: Any,
+        msg: str | None = None,
+        relative_tolerance: float | None = None,
+    ) -> None:
+        """Assert that a message is equal to another, or to the one a text describes.
+
+        Raises:
+            ValueError: a tolerance is given.
+        """
+        if relative_tolerance is not None:
+            raise ValueError("messages are compared as they are: compare their numbers with assertAllClose")
+        expected, message = expected_message_maybe_ascii, validate_message
         if isinstance(expected, str):
             expected = text_format.Parse(expected, type(message)())
         self.assertEqual(type(expected), type(message), msg)

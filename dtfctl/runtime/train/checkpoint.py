@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from dtfctl.protocol.trackable_object_graph_pb2 import TrackableObjectGraph
@@ -216,14 +217,16 @@ class Checkpoint:
                 self._count_up = self._save_counter.assign_add(1)
         return self._save_counter
 
-    def write(self, file_prefix: str, session: Any = None) -> str:
+    def write(self, file_prefix: str, session: Any = None, options: None = None) -> str:
         """Write a checkpoint of this very name, not counted and in no `checkpoint` file; returns the name."""
+        _no_options(options)
         session = _session(session)
         self._count_from_zero(session)
         return self._checkpointer.save(os.fspath(file_prefix), session)
 
-    def save(self, file_prefix: str, session: Any = None) -> str:
+    def save(self, file_prefix: str, session: Any = None, options: None = None) -> str:
         """Write the next checkpoint, `file_prefix-1`, `-2` and so on, and name it in the `checkpoint` file."""
+        _no_options(options)
         session = _session(session)
         self._count_from_zero(session)
         count = int(session.run(self._count_up))
@@ -250,12 +253,20 @@ class Checkpoint:
     read = restore
 
 
+def _no_options(options: Any) -> None:
+    if options is not None:
+        raise ValueError("checkpoints are written by the variables' tasks, at once: leave `options` out")
+
+
 class CheckpointManager:
     """Keeps the newest checkpoints of a `Checkpoint` in a directory.
 
     Args:
         max_to_keep: older ones are deleted; None keeps all.
         keep_checkpoint_every_n_hours: of those that would be deleted, keep one in this time.
+        step_counter: a variable of steps; `save` writes only where it has grown by `checkpoint_interval`.
+        init_fn: called by `restore_or_initialize` where there is no checkpoint.
+        last_checkpoint_step: the step of the checkpoint before; that of the first `save` counts without it.
     """
 
     def __init__(
@@ -265,7 +276,15 @@ class CheckpointManager:
         max_to_keep: int | None,
         keep_checkpoint_every_n_hours: float | None = None,
         checkpoint_name: str = "ckpt",
+        step_counter: Any = None,
+        checkpoint_interval: int | None = None,
+        init_fn: Callable[[], Any] | None = None,
+        last_checkpoint_step: int | None = None,
     ) -> None:
+        if checkpoint_interval is not None and step_counter is None:
+            raise ValueError("`step_counter` should be passed if `checkpoint_interval` is not None.")
+        self._step_counter, self._interval = step_counter, checkpoint_interval
+        self._init, self._last_step = init_fn, last_checkpoint_step
         if max_to_keep is not None and max_to_keep <= 0:
             raise ValueError(f"Expected a positive integer or `None` for `max_to_keep`, got {max_to_keep}.")
         self._checkpoint, self._max_to_keep = checkpoint, max_to_keep
@@ -301,9 +320,26 @@ class CheckpointManager:
         """The newest checkpoint, None if there is none."""
         return next(reversed(self._kept), None)
 
-    def save(self, checkpoint_number: Any = None, session: Any = None) -> str:
-        """Write the next checkpoint, and delete those that are too old; returns its name."""
+    @property
+    def checkpoint_interval(self) -> int | None:
+        """How many steps there are between checkpoints."""
+        return self._interval
+
+    def save(
+        self, checkpoint_number: Any = None, check_interval: bool = True, options: None = None, *, session: Any = None
+    ) -> str | None:
+        """Write the next checkpoint, and delete those that are too old; returns its name.
+
+        Args:
+            check_interval: write nothing, and return None, before `checkpoint_interval` steps have been made.
+        """
+        _no_options(options)
         session = _session(session)
+        if self._interval is not None:
+            step = int(session.run(self._step_counter))
+            if check_interval and self._last_step is not None and step < self._last_step + self._interval:
+                return None
+            self._last_step = step
         if checkpoint_number is None:
             self._checkpoint._count_from_zero(session)
             number = int(session.run(self._checkpoint._count_up))
@@ -330,7 +366,13 @@ class CheckpointManager:
             remove_checkpoint(path)
 
     def restore_or_initialize(self) -> str | None:
-        """Read the newest checkpoint, or initialize the variables when there is none; returns its name."""
+        """Read the newest checkpoint, or initialize the variables and call `init_fn` when there is none.
+
+        Returns:
+            The checkpoint's name.
+        """
         path = self.latest_checkpoint
         self._checkpoint.restore(path).initialize_or_restore()
+        if path is None and self._init is not None:
+            self._init()
         return path

@@ -180,8 +180,16 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
     return [Path(local_path(f"{p}.index")).stat().st_mtime for p in checkpoint_prefixes if checkpoint_exists(p)]
 
 
-def remove_checkpoint(checkpoint_prefix: str, meta_graph_suffix: str = "meta") -> None:
-    """Delete all files of a checkpoint: the index first, so that what is left is never taken for a whole one."""
+def remove_checkpoint(
+    checkpoint_prefix: str, checkpoint_format_version: int = 2, meta_graph_suffix: str = "meta"
+) -> None:
+    """Delete all files of a checkpoint: the index first, so that what is left is never taken for a whole one.
+
+    Raises:
+        ValueError: the format is that of TensorFlow's first releases.
+    """
+    if checkpoint_format_version != 2:
+        raise ValueError("only checkpoints of version 2 are known: delete the file of another yourself")
     checkpoint_prefix = local_path(checkpoint_prefix)
     prefix = Path(checkpoint_prefix)
     Path(f"{checkpoint_prefix}.index").unlink(missing_ok=True)

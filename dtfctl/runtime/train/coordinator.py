@@ -123,19 +123,19 @@ class LooperThread(threading.Thread):
         coord: Coordinator,
         timer_interval_secs: float | None,
         target: Callable[..., Any] | None = None,
-        args: Any = (),
+        args: Any = None,
         kwargs: Any = None,
     ) -> None:
         super().__init__(daemon=True)
         if not isinstance(coord, Coordinator):
             raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
         self._coord, self._interval = coord, timer_interval_secs
-        self._loop_target, self._loop_args, self._loop_kwargs = target, args, kwargs or {}
+        self._loop_target, self._loop_args, self._loop_kwargs = target, args or (), kwargs or {}
         coord.register_thread(self)
 
     @staticmethod
     def loop(
-        coord: Coordinator, timer_interval_secs: float | None, target: Any, args: Any = (), kwargs: Any = None
+        coord: Coordinator, timer_interval_secs: float | None, target: Any, args: Any = None, kwargs: Any = None
     ) -> LooperThread:
         thread = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         thread.start()

@@ -39,12 +39,21 @@ def export_meta_graph(
     graph: Graph | None = None,
     export_scope: str | None = None,
     clear_devices: bool = False,
-    **unused: Any,
+    clear_extraneous_savers: bool = False,
+    strip_default_attrs: bool = False,
+    save_debug_info: bool = False,
 ) -> meta_graph_pb2.MetaGraphDef:
     """Return the MetaGraphDef of a graph, also written to `filename` when given.
 
     Collections of variables, tensors, operations, numbers, strings and protos are kept; values of other kinds are not.
+    Ops of other savers and attributes that have their defaults are kept as well, whether or not they are to go
+    (`clear_extraneous_savers`, `strip_default_attrs`): the graph computes the same.
+
+    Raises:
+        ValueError: `save_debug_info` asks for a file of stack traces.
     """
+    if save_debug_info:
+        raise ValueError("stack traces of ops are not written: leave save_debug_info out")
     graph = graph or context.get_default_graph()
     out = meta_graph_pb2.MetaGraphDef()
     out.graph_def.CopyFrom(graph_def or graph.as_graph_def(add_shapes=True))

@@ -44,7 +44,9 @@ class Optimizer:
     GATE_GRAPH = 2
     may_have_momentum = True
 
-    def __init__(self, use_locking: bool, name: str) -> None:
+    def __init__(self, use_locking: bool, name: str, use_own_namescope_for_non_slot_vars: bool = False) -> None:
+        if use_own_namescope_for_non_slot_vars:
+            raise ValueError("variables that are of no slot have no name scope of their own here: leave it False")
         if not name:
             raise ValueError("Must specify the optimizer name")
         self._use_locking = use_locking
@@ -142,17 +144,24 @@ class Optimizer:
         return list(zip(grads, flat))
 
     def apply_gradients(
-        self, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
+        self,
+        grads_and_vars: Iterable[GradAndVar],
+        global_step: Any = None,
+        name: str | None = None,
+        skip_gradients_aggregation: bool = False,
     ) -> Any:
         """Make an op that applies gradients; pairs whose gradient is None are left out.
 
         Raises:
-            ValueError: every gradient is None. TypeError: a pair is not a gradient and a variable.
+            ValueError: every gradient is None, or a strategy is to leave them as they are.
+            TypeError: a pair is not a gradient and a variable.
         """
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
         if contexts.has_strategy():
+            if skip_gradients_aggregation:
+                raise ValueError("a strategy adds up the replicas' gradients: apply sums of your own outside its scope")
             return self._apply_in_replica(pairs, global_step, name)
         for g, v in pairs:
             if isinstance(v, Tensor):

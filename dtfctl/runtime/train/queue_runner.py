@@ -175,8 +175,8 @@ class QueueRunner:
         )
 
     @staticmethod
-    def from_proto(proto: meta_graph_pb2.QueueRunnerDef, import_scope: str | None = None) -> QueueRunner:
-        return QueueRunner(queue_runner_def=proto, import_scope=import_scope)
+    def from_proto(queue_runner_def: meta_graph_pb2.QueueRunnerDef, import_scope: str | None = None) -> QueueRunner:
+        return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:

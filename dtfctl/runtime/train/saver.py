@@ -201,7 +201,18 @@ class Saver:
     def as_saver_def(self) -> meta_graph_pb2.SaverDef:
         return self._built
 
-    to_proto = as_saver_def
+    def to_proto(self, export_scope: str | None = None) -> meta_graph_pb2.SaverDef | None:
+        """Describe the saver; without the scope in its ops' names, or None where they are not in the scope."""
+        if not export_scope:
+            return self._built
+        prefix = f"{export_scope}/"
+        names = (self._built.filename_tensor_name, self._built.save_tensor_name, self._built.restore_op_name)
+        if not all(name.startswith(prefix) for name in names):
+            return None
+        out = meta_graph_pb2.SaverDef()
+        out.CopyFrom(self._built)
+        out.filename_tensor_name, out.save_tensor_name, out.restore_op_name = (n[len(prefix) :] for n in names)
+        return out
 
     @staticmethod
     def from_proto(saver_def: meta_graph_pb2.SaverDef, import_scope: str | None = None) -> Saver:
@@ -367,7 +378,7 @@ class Saver:
 
     def _delete_old(self, suffix: str) -> None:
         for path, _ in self._to_delete:
-            checkpoints.remove_checkpoint(path, suffix)
+            checkpoints.remove_checkpoint(path, meta_graph_suffix=suffix)
         self._to_delete.clear()
 
     def restore(self, sess: Any, save_path: str | None) -> None:
@@ -403,8 +414,29 @@ class Saver:
                 e.node,
             ) from e
 
-    def export_meta_graph(self, filename: str | None = None, **options: Any) -> Any:
-        return export_meta_graph(filename, graph=context.get_default_graph(), saver_def=self.saver_def, **options)
+    def export_meta_graph(
+        self,
+        filename: str | None = None,
+        collection_list: list[str] | None = None,
+        as_text: bool = False,
+        export_scope: str | None = None,
+        clear_devices: bool = False,
+        clear_extraneous_savers: bool = False,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+    ) -> Any:
+        return export_meta_graph(
+            filename,
+            saver_def=self.saver_def,
+            collection_list=collection_list,
+            as_text=as_text,
+            graph=context.get_default_graph(),
+            export_scope=export_scope,
+            clear_devices=clear_devices,
+            clear_extraneous_savers=clear_extraneous_savers,
+            strip_default_attrs=strip_default_attrs,
+            save_debug_info=save_debug_info,
+        )
 
 
 def _host_device(device: str) -> str:

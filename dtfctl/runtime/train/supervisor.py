@@ -243,7 +243,7 @@ class Supervisor:
         return [t for q in queue_runners for t in q.create_threads(sess, self._coord, daemon=True, start=True)]
 
     def loop(
-        self, timer_interval_secs: float | None, target: Callable[..., Any], args: Any = (), kwargs: Any = None
+        self, timer_interval_secs: float | None, target: Callable[..., Any], args: Any = None, kwargs: Any = None
     ) -> LooperThread:
         """Call a function in a thread, every so many seconds, until the supervisor stops."""
         return LooperThread.loop(self._coord, timer_interval_secs, target, args, kwargs)

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO, cast
 
 from dtfctl.runtime.kernels.io.records import tfrecord
 from dtfctl.runtime.train.summary_io import read_records
-from dtfctl.values import value
 
 
 class TFRecordCompressionType:
@@ -22,11 +21,30 @@ class TFRecordCompressionType:
     GZIP = 2
 
 
-@value
 class TFRecordOptions:
-    """How records are compressed: a number of `TFRecordCompressionType`, or "", "ZLIB" or "GZIP"."""
+    """How records are compressed: a number of `TFRecordCompressionType`, or "", "ZLIB" or "GZIP".
 
-    compression_type: int | str | None = None
+    Raises:
+        ValueError: something is said of how zlib packs.
+    """
+
+    def __init__(
+        self,
+        compression_type: int | str | None = None,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
+        window_bits: int | None = None,
+        compression_level: int | None = None,
+        compression_method: int | None = None,
+        mem_level: int | None = None,
+        compression_strategy: int | None = None,
+    ) -> None:
+        buffers = (flush_mode, input_buffer_size, output_buffer_size)
+        packing = (window_bits, compression_level, compression_method, mem_level, compression_strategy)
+        if any(setting is not None for setting in (*buffers, *packing)):
+            raise ValueError("records are packed with zlib's own settings: give compression_type alone")
+        self.compression_type = compression_type
 
     def as_text(self) -> str:
         """ "" or the compression's name.
@@ -84,10 +102,13 @@ class TFRecordWriter:
         self.close()
 
 
-def tf_record_iterator(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def tf_record_iterator(path: str | os.PathLike[str], options: Any = None) -> Iterator[bytes]:
     """Iterate over the records of an uncompressed file.
 
     Raises:
+        ValueError: the file is compressed.
         DataLossError: a checksum is wrong.
     """
+    if TFRecordOptions.get_compression_type_string(options):
+        raise ValueError("this reads what is not compressed: use tf.data.TFRecordDataset with a compression_type")
     return read_records(Path(path))

@@ -219,6 +219,119 @@ v = tf.get_variable("v", initializer=np.zeros([2, 3, 2], np.float32))
 with tf.control_dependencies([v.initializer]):
     out = [tf.batch_scatter_update(v, [[0, 2], [1, 0]], tf.reshape(tf.concat([x, x[:2]], 0), [2, 2, 2]))]
 """,
+    "matmul of another type, by place": """
+a = tf.cast(m, tf.int8)
+out = [tf.matmul(a, a, False, True, False, False, False, False, tf.int32), tf.matmul(m, m, transpose_b=True, name="p")]
+""",
+    "arg_max and arg_min by place": "out = [tf.arg_max(m, 1, tf.int32), tf.arg_min(m, 0, tf.int32, 'n')]",
+    "top_k by place": "out = list(tf.nn.top_k(m, 2, True, tf.int64, 'best'))",
+    "linspace along an axis": """
+out = [tf.linspace(m[0], m[1], 4), tf.linspace(m[0], m[1], 3, axis=-1), tf.linspace(m[:2], 1.0, 1, axis=1),
+       tf.linspace(0.0, x[2], 5)]
+""",
+    "scatters that leave out bad places": """
+at = tf.constant([[1], [7], [0]])
+out = [tf.scatter_nd(at, x[:3], [4], bad_indices_policy="IGNORE"), tf.scatter_nd(at[:1], x[:1], [4], "ERROR", "n"),
+       tf.tensor_scatter_nd_add(x, at, x[:3], "IGNORE")]
+""",
+    "sparse gradients of segments": """
+total = tf.sparse.segment_sum(m, [2, 0, 2], [0, 0, 1], sparse_gradient=True)
+mean = tf.sparse_segment_mean(m, [2, 0, 2], [0, 0, 1], "mean", 3, True)
+slopes = [tf.gradients(y * y, m)[0] for y in (total, mean)]
+out = [mean] + [part for slope in slopes for part in (slope.values, slope.indices)]
+""",
+    "similarity around each pixel": """
+image = tf.reshape(tf.tile(m, [4, 4]), [1, 12, 16, 1])
+out = [tf.image.ssim(image, image * 0.9, 8.0, 5, 1.5, 0.01, 0.03, True), tf.image.ssim(image, image * 0.9, 8.0)]
+""",
+    "crossed strings with a separator": """
+a = tf.sparse.from_dense(tf.constant([["a", "b"], ["c", ""]]))
+out = [tf.sparse.cross([a, tf.constant([["x"], ["y"]])], separator="-").values]
+""",
+    "quantize by place": "out = list(tf.quantization.quantize(x, -2.0, 4.0, tf.quint8, 'SCALED', 'HALF_TO_EVEN', 'q'))",
+    "second names of arguments": """
+image = tf.reshape(m, [1, 3, 4, 1])
+out = [tf.decode_raw(bytes=tf.constant(["ab", "cd"]), out_type=tf.uint8), tf.strings.to_number(input=["1.5", "2"]),
+       tf.string_to_number(["3"], tf.int32), tf.shape(m, out_type=None), tf.size(m, "n", None),
+       tf.nn.dilation2d(image, filters=tf.ones([2, 2, 1]), strides=[1] * 4, dilations=[1] * 4, padding="SAME"),
+       tf.real(tf.signal.fft(input=tf.complex(x, x))), tf.reduce_sum(m, reduction_indices=[1], keep_dims=True)]
+""",
+    "cross entropy by place": """
+out = [tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(m[::-1]), m),
+       tf.nn.sigmoid_cross_entropy_with_logits(x, x),
+       tf.nn.sparse_softmax_cross_entropy_with_logits([1, 0, 3], m)]
+""",
+    "sparse sums by place": """
+a = tf.sparse.from_dense(m)
+out = [tf.sparse.add(a, a, 3.0).values, tf.sparse.add(a, a, thresh=5.0).values]
+""",
+    "summaries of tensors": """
+made = tf.summary.tensor_summary("s", tf.constant([1.0]), "what it is", None, None, None, "shown")
+out = [tf.decode_raw(made, tf.uint8)]
+""",
+    "pseudoinverses that are checked": "out = [tf.linalg.pinv(m, None, True), tf.linalg.matrix_rank(m, 2.5, True)]",
+    "ids of a file from a number on": """
+import os, tempfile
+path = os.path.join(tempfile.mkdtemp(), "words")
+with open(path, "w") as file:
+    file.write("a\\nb\\nc\\n")
+source = tf.lookup.TextFileInitializer(path, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64,
+                                       tf.lookup.TextFileIndex.LINE_NUMBER, value_index_offset=5)
+table = tf.lookup.StaticHashTable(source, -1, "words")
+with tf.control_dependencies([tf.tables_initializer()]):
+    out = [table.lookup(tf.constant(["b", "z"])), table.size()]
+""",
+    "embedding columns without safe lookup": """
+ids = tf.feature_column.categorical_column_with_identity("a", 3)
+column = tf.feature_column.embedding_column(ids, 2, "sum", initializer=tf.ones_initializer(),
+                                            use_safe_embedding_lookup=False)
+out = [tf.feature_column.input_layer({"a": tf.constant([[0, 2], [1, 1]], tf.int64)}, [column])]
+""",
+    "records of several files in turn": """
+import os, tempfile
+folder = tempfile.mkdtemp()
+paths = [os.path.join(folder, name) for name in "ab"]
+for path in paths:
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(3):
+            writer.write(f"{path[-1]}{i}".encode())
+    with open(path + ".txt", "w") as file:
+        file.write("\\n".join(f"{path[-1]}{i}" for i in range(3)))
+def rows(dataset):
+    return tf.data.experimental.get_single_element(dataset.batch(9))
+texts = [path + ".txt" for path in paths]
+out = [rows(tf.data.TFRecordDataset(paths, num_parallel_reads=2)), rows(tf.data.TFRecordDataset(paths)),
+       rows(tf.data.TextLineDataset(texts, None, None, 2)),
+       rows(tf.data.FixedLengthRecordDataset(texts, 2, 0, 4, None, "", 2)),
+       rows(tf.data.TextLineDataset(tf.data.Dataset.from_tensor_slices(texts)))]
+""",
+    "datasets by their defaults": """
+def rows(dataset):
+    return tf.data.experimental.get_single_element(dataset.batch(20))
+parts = [tf.data.Dataset.range(2), tf.data.Dataset.range(10, 15)]
+choice = tf.data.Dataset.from_tensor_slices(tf.constant([0, 1, 0, 0, 1, 1], tf.int64))
+out = [rows(tf.data.Dataset.choose_from_datasets(parts, choice)),
+       rows(tf.data.experimental.choose_from_datasets(parts, choice))]
+""",
+    "initializers and regularizers of layers": """
+fill = tf.constant_initializer
+cell = tf.nn.rnn_cell.GRUCell(2, kernel_initializer=fill(0.25), bias_initializer=fill(0.5))
+double = tf.keras.regularizers.l2(0.5)
+sequence = tf.reshape(m, [1, 6, 2])
+rows = tf.layers.conv1d(sequence, 3, 2, kernel_initializer=fill(0.5), kernel_regularizer=double,
+                        bias_regularizer=double)
+apart = tf.layers.separable_conv1d(sequence, 3, 2, depthwise_initializer=fill(0.5), pointwise_initializer=fill(2.0),
+                                   pointwise_regularizer=double)
+wrapped = tf.nn.rnn_cell.ResidualWrapper(tf.nn.rnn_cell.BasicRNNCell(4), lambda inputs, outputs: inputs - outputs * 0)
+out = [cell(m, tf.ones([3, 2]))[0], rows, apart, wrapped(m, tf.zeros([3, 4]))[0]]
+out += tf.losses.get_regularization_losses()
+""",
+    "FTRL with beta": """
+v = tf.get_variable("v", initializer=[1.0, -2.0])
+slopes = [(tf.constant([0.5, -1.0]), v)]
+with tf.control_dependencies([tf.train.FtrlOptimizer(0.5, beta=2.0).apply_gradients(slopes)]):
+    out = [tf.identity(v.read_value())]
+""",
     "functions of gradients": """
 y = tf.matmul(m, m, transpose_b=True)
 out = list(internal("ops.math_grad")._MatMulGrad(y.op, tf.ones([3, 3])))

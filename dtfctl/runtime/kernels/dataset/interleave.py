@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtfctl import cores
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
@@ -92,15 +93,18 @@ def interleave_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: An
     return InterleaveDataset(dataset_of(source), function_of(k, step, tuple(captured)), *cycle_and_block(cycle, block))
 
 
-def cycle_and_block(cycle: Any, block: Any, chosen: int = 2) -> tuple[int, int]:
-    """Read how many datasets take turns (`chosen` where the user leaves it open), and how many elements each gives.
+def cycle_and_block(cycle: Any, block: Any, chosen: int | None = None) -> tuple[int, int]:
+    """Read how many datasets take turns, and how many elements each gives.
+
+    Args:
+        chosen: how many take turns where the user leaves it open; as many as there are cores if it is None.
 
     Raises:
         InvalidArgumentError: a number is not positive.
     """
     length, size = int(scalar_of(cycle, "cycle_length")), int(scalar_of(block, "block_length"))
     if length == -1:
-        length = chosen
+        length = cores.available() if chosen is None else chosen
     if length <= 0:
         raise InvalidArgumentError("cycle_length must be greater than zero.")
     if size <= 0:

@@ -262,7 +262,8 @@ def _encode_jpeg(image: Any, quality: int, k: KernelBuild) -> bytes:
         raise InvalidArgumentError(f"format {form or 'default'} expects {channels} channels, got {image.shape[2]}")
     picture = _pillow().fromarray(image[..., 0] if channels == 1 else image)
     out = io.BytesIO()
-    density = (k.attr("x_density", 300), k.attr("y_density", 300))
+    inches = 2.54 if k.text_attr("density_unit") == "cm" else 1.0
+    density = (k.attr("x_density", 300) * inches, k.attr("y_density", 300) * inches)
     picture.save(
         out,
         "JPEG",

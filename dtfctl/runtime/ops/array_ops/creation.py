@@ -20,13 +20,20 @@ from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor, resha
 from dtfctl.runtime.ops.op_defs.array import matrix_set_diag
 
 
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+def _no_layout(layout: Any) -> None:
+    if layout is not None:
+        raise ValueError("there are no DTensor layouts here: leave `layout` out, and place ops by tf.device")
+
+
+def fill(dims: Any, value: Any, name: str | None = None, layout: None = None) -> Tensor:
     """Make a tensor of shape `dims`, every element `value`."""
+    _no_layout(layout)
     return apply_op("Fill", name, dims=index_tensor(dims), value=value)
 
 
 def _filled(value: int, python_name: str) -> Callable[..., Tensor]:
-    def function(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    def function(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: None = None) -> Tensor:
+        _no_layout(layout)
         wanted = as_dtype(dtype).base_dtype
         item: Any = {dtypes.bool_: bool(value), dtypes.string: ""}.get(wanted, value)
         with name_scope(name, python_name) as scope:

@@ -97,27 +97,42 @@ def _batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | Non
         return apply_op("GatherNd", params=params, indices=whole)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Add updates at coordinates to zeros of `shape`."""
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+    """Add updates at coordinates to zeros of `shape`; coordinates beyond it fail, or are left out by "IGNORE"."""
     indices = convert_to_tensor(indices)
     wanted = (
         convert_to_tensor(index_tensor(shape), indices.dtype.base_dtype) if not isinstance(shape, Tensor) else shape
     )
-    return apply_op("ScatterNd", name, indices=indices, updates=updates, shape=wanted)
+    policy = bad_indices_policy
+    return apply_op("ScatterNd", name, indices=indices, updates=updates, shape=wanted, bad_indices_policy=policy)
 
 
 def _tensor_scatter(op_type: str) -> Callable[..., Tensor]:
-    def function(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-        return apply_op(op_type, name, tensor=tensor, indices=indices, updates=updates)
+    def function(
+        tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+    ) -> Tensor:
+        common = {"tensor": tensor, "indices": indices, "updates": updates}
+        return apply_op(op_type, name, **common, bad_indices_policy=bad_indices_policy)
 
     function.__name__ = function.__qualname__ = op_type
     return function
 
 
-tensor_scatter_update, tensor_scatter_add = _tensor_scatter("TensorScatterUpdate"), _tensor_scatter("TensorScatterAdd")
+tensor_scatter_add = _tensor_scatter("TensorScatterAdd")
 tensor_scatter_sub = _tensor_scatter("TensorScatterSub")
 tensor_scatter_max, tensor_scatter_min = _tensor_scatter("TensorScatterMax"), _tensor_scatter("TensorScatterMin")
-tensor_scatter_nd_update, tensor_scatter_nd_add = tensor_scatter_update, tensor_scatter_add
+tensor_scatter_nd_add = tensor_scatter_add
+
+
+def tensor_scatter_update(
+    tensor: Any, indices: Any, updates: Any, name: str | None = None, *, bad_indices_policy: str = ""
+) -> Tensor:
+    """Give a tensor with updates in place of what is at coordinates."""
+    common = {"tensor": tensor, "indices": indices, "updates": updates}
+    return apply_op("TensorScatterUpdate", name, **common, bad_indices_policy=bad_indices_policy)
+
+
+tensor_scatter_nd_update = tensor_scatter_update
 
 
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:

@@ -10,14 +10,14 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 
-def quantize_v2(
+def quantize(
     input: Any,
     min_range: Any,
     max_range: Any,
     T: Any,
     mode: str = "MIN_COMBINED",
-    name: str | None = None,
     round_mode: str = "HALF_AWAY_FROM_ZERO",
+    name: str | None = None,
     narrow_range: bool = False,
     axis: int | None = None,
     ensure_minimum_range: float = 0.01,
@@ -39,7 +39,21 @@ def quantize_v2(
     return builtins.tuple(out)
 
 
-quantize = quantize_v2
+def quantize_v2(
+    input: Any,
+    min_range: Any,
+    max_range: Any,
+    T: Any,
+    mode: str = "MIN_COMBINED",
+    name: str | None = None,
+    round_mode: str = "HALF_AWAY_FROM_ZERO",
+    narrow_range: bool = False,
+    axis: int | None = None,
+    ensure_minimum_range: float = 0.01,
+) -> Any:
+    """Quantize floats, by the older order of arguments."""
+    kinds = (round_mode, name, narrow_range, axis, ensure_minimum_range)
+    return quantize(input, min_range, max_range, T, mode, *kinds)
 
 
 def dequantize(

@@ -14,8 +14,9 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension, TensorShape, as_shape, broadcast_static
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True) -> Tensor:
-    """Get the shape of a tensor; a constant when it is known statically."""
+def shape(input: Any, name: str | None = None, out_type: Any = None, optimize: bool = True) -> Tensor:
+    """Get the shape of a tensor, in int32 or out_type; a constant when it is known statically."""
+    out_type = dtypes.int32 if out_type is None else out_type
     with name_scope(name, "Shape") as scope:
         if isinstance(input, SparseTensor):
             return apply_op("Cast", scope, x=input.dense_shape, DstT=out_type)
@@ -25,8 +26,9 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, opt
         return apply_op("Shape", scope, input=x, out_type=out_type)
 
 
-def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """Get the number of elements; a constant where it is known."""
+def size(input: Any, name: str | None = None, out_type: Any = None) -> Tensor:
+    """Get the number of elements, in int32 or out_type; a constant where it is known."""
+    out_type = dtypes.int32 if out_type is None else out_type
     with name_scope(name, "Size") as scope:
         if isinstance(input, SparseTensor):
             dims = apply_op("Cast", x=input.dense_shape, DstT=out_type)

@@ -79,6 +79,7 @@ def ssim(
     filter_sigma: float = 1.5,
     k1: float = 0.01,
     k2: float = 0.03,
+    return_index_map: bool = False,
 ) -> Tensor:
     """Compare two batches of images by structural similarity (Wang et al., 2004), at most 1: float32 [batch].
 
@@ -86,6 +87,7 @@ def ssim(
         img1, img2: [batch, height, width, channels] of one type and shape, at least as large as the filter.
         max_val: the range of values: 1.0 for floats, 255 for uint8.
         filter_size, filter_sigma: of the Gaussian window.
+        return_index_map: give the similarity around each pixel, [batch, height, width] less the filter, not its mean.
 
     Raises:
         ValueError: the shapes differ or are not of rank 4.
@@ -112,5 +114,7 @@ def ssim(
         contrast = (smooth(a * b) * 2.0 - product + c2) / (
             smooth(math_ops.square(a) + math_ops.square(b)) - squares + c2
         )
-        per_channel = math_ops.reduce_mean((product + c1) / (squares + c1) * contrast, [1, 2])
+        per_channel = (product + c1) / (squares + c1) * contrast
+        if not return_index_map:
+            per_channel = math_ops.reduce_mean(per_channel, [1, 2])
         return math_ops.reduce_mean(per_channel, [-1])

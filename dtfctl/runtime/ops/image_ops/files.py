@@ -35,6 +35,32 @@ def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
         return apply_op("Equal", x=begin, y=b"\xff\xd8\xff")
 
 
-def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:
-    """Encode pixels as a JPEG."""
-    return apply_op("EncodeJpeg", name, image=image, format=format, quality=quality, **options)
+def encode_jpeg(
+    image: Any,
+    format: str = "",
+    quality: int = 95,
+    progressive: bool = False,
+    optimize_size: bool = False,
+    chroma_downsampling: bool = True,
+    density_unit: str = "in",
+    x_density: int = 300,
+    y_density: int = 300,
+    xmp_metadata: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """Encode pixels as a JPEG, which says how many of them are in an inch (or a "cm")."""
+    if xmp_metadata:
+        raise ValueError("encode_jpeg writes no XMP metadata: add it to the file, with exiftool or Pillow")
+    return apply_op(
+        "EncodeJpeg",
+        name,
+        image=image,
+        format=format,
+        quality=quality,
+        progressive=progressive,
+        optimize_size=optimize_size,
+        chroma_downsampling=chroma_downsampling,
+        density_unit=density_unit,
+        x_density=x_density,
+        y_density=y_density,
+    )

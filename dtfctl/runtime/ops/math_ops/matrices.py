@@ -25,20 +25,31 @@ def matmul(
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    name: str | None = None,
     output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
+    name: str | None = None,
 ) -> Tensor:
-    """Multiply matrices, or batches of them."""
+    """Multiply matrices, or batches of them; the product is of output_type if it is given.
+
+    `grad_a` and `grad_b` tell TensorFlow which operand is a gradient; the product is the same.
+    """
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("Only one of `transpose` and `adjoint` can be True.")
     a, b = typed_pair(a, b)
     b = second_operand("MatMul", a, b)
     rank_a, rank_b = a.shape.rank, b.shape.rank
-    if (rank_a is None or rank_a > 2) or (rank_b is None or rank_b > 2):
+    kind = None if output_type is None else dtypes.as_dtype(output_type)
+    wider = kind not in (None, a.dtype.base_dtype)
+    if wider and (a_is_sparse or b_is_sparse):
+        raise ValueError("a product of another output_type needs operands that are not sparse: cast it instead")
+    if wider or (rank_a is None or rank_a > 2) or (rank_b is None or rank_b > 2):
         if transpose_a:
             a, adjoint_a = conj(a), True
         if transpose_b:
             b, adjoint_b = conj(b), True
+        if wider:
+            return apply_op("BatchMatMulV3", name, x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b, Tout=kind)
         return apply_op("BatchMatMulV2", name or "MatMul", x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b)
     if adjoint_a:
         a, transpose_a = conj(a), True
@@ -59,9 +70,18 @@ def matmul(
     return apply_op("MatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-def sparse_matmul(a: Any, b: Any, **options: Any) -> Tensor:
+def sparse_matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """Multiply matrices of which many elements are zero."""
-    return apply_op("SparseMatMul", options.pop("name", None), a=a, b=b, **options)
+    kinds = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+    return apply_op("SparseMatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b, **kinds)
 
 
 batch_matmul = matmul

@@ -61,7 +61,14 @@ def _reduction(op_type: str) -> Callable[..., Tensor]:
 reduce_sum, reduce_prod, reduce_mean = _reduction("Sum"), _reduction("Prod"), _reduction("Mean")
 reduce_max, reduce_min = _reduction("Max"), _reduction("Min")
 reduce_all, reduce_any = _reduction("All"), _reduction("Any")
-reduce_euclidean_norm = _reduction("EuclideanNorm")
+_euclidean_norm = _reduction("EuclideanNorm")
+
+
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """Compute the root of the sum of squares over axes (all when None)."""
+    return _euclidean_norm(input_tensor, axis, keepdims, name)
 
 
 def count_nonzero(
@@ -138,7 +145,16 @@ def _arg(op_type: str) -> Callable[..., Tensor]:
 
 
 argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
-arg_max, arg_min = argmax, argmin
+
+
+def arg_max(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """Find where the largest element along a dimension is."""
+    return apply_op("ArgMax", name, input=input, dimension=dimension, output_type=output_type)
+
+
+def arg_min(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """Find where the smallest element along a dimension is."""
+    return apply_op("ArgMin", name, input=input, dimension=dimension, output_type=output_type)
 
 
 def _scan(op_type: str) -> Callable[..., Tensor]:

@@ -66,9 +66,14 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 def _sparse_segment(op_type: str) -> Callable[..., Tensor]:
     def function(
-        data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None
+        data: Any,
+        indices: Any,
+        segment_ids: Any,
+        name: str | None = None,
+        num_segments: Any = None,
+        sparse_gradient: bool = False,
     ) -> Tensor:
-        common = {"data": data, "indices": indices, "segment_ids": segment_ids}
+        common = {"data": data, "indices": indices, "segment_ids": segment_ids, "sparse_gradient": sparse_gradient}
         if num_segments is not None:
             return apply_op(f"{op_type}WithNumSegments", name, num_segments=num_segments, **common)
         return apply_op(op_type, name, **common)

@@ -37,10 +37,28 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         return apply_op("Range", scope, start=first, limit=last, delta=step)
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
-    """Make `num` numbers from start to stop, evenly spaced."""
-    start = convert_to_tensor(start, name="start")
-    return apply_op("LinSpace", name, start=start, stop=stop, num=num)
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
+    """Make `num` numbers from start to stop, evenly spaced; along a new axis, where these are not scalars."""
+    first = convert_to_tensor(start, name="start")
+    last = convert_to_tensor(stop, first.dtype.base_dtype, name="stop")
+    if first.shape.rank in (None, 0) and last.shape.rank in (None, 0) and axis in (0, -1):
+        return apply_op("LinSpace", name, start=first, stop=last, num=num)
+    with name_scope(name, "linspace"):
+        reach = apply_op("Sub", x=last, y=first)
+        first = apply_op("AddV2", x=first, y=apply_op("ZerosLike", x=reach))
+        rank = first.shape.rank
+        if rank is None:
+            raise ValueError("linspace of more than scalars needs start and stop of known rank")
+        at = axis + rank + 1 if axis < 0 else axis
+        if not 0 <= at <= rank:
+            raise ValueError(f"axis {axis} is not one of the {rank + 1} axes of what linspace makes")
+        count = convert_to_tensor(num, dtypes.int32)
+        steps = apply_op("Range", start=0, limit=count, delta=1)
+        parts = apply_op("Maximum", x=count - 1, y=1)
+        shares = truediv(cast(steps, reach.dtype.base_dtype), cast(parts, reach.dtype.base_dtype))
+        shares = apply_op("Reshape", tensor=shares, shape=[1] * at + [-1] + [1] * (rank - at))
+        first, reach = (apply_op("ExpandDims", input=x, dim=at) for x in (first, reach))
+        return apply_op("AddV2", x=first, y=apply_op("Mul", x=reach, y=shares))
 
 
 lin_space = linspace

@@ -70,7 +70,6 @@ def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> 
 
 
 def softmax_cross_entropy_with_logits(
-    _sentinel: Any = None,
     labels: Any = None,
     logits: Any = None,
     dim: int = -1,
@@ -78,28 +77,24 @@ def softmax_cross_entropy_with_logits(
     axis: int | None = None,
 ) -> Tensor:
     """Compute cross entropy like the second version, but let no gradient go to the labels."""
-    _only_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    _both(labels, logits)
     with name_scope(name, "softmax_cross_entropy_with_logits_sg"):
         labels = apply_op("StopGradient", input=convert_to_tensor(labels), name="labels_stop_gradient")
     return softmax_cross_entropy_with_logits_v2(labels, logits, axis if axis is not None else dim, name)
 
 
-def _only_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
-    if sentinel is not None:
-        raise ValueError(f"Only call `{function}` with named arguments (labels=..., logits=..., ...).")
+def _both(labels: Any, logits: Any) -> None:
     if labels is None or logits is None:
         raise ValueError("Both `labels` and `logits` must be provided.")
 
 
-def sparse_softmax_cross_entropy_with_logits(
-    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
-) -> Tensor:
+def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Compute cross entropy with one class number for each distribution.
 
     Raises:
         ValueError: the static shapes do not fit.
     """
-    _only_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    _both(labels, logits)
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits"):
         labels = convert_to_tensor(labels)
         logits = convert_to_tensor(logits)
@@ -128,11 +123,9 @@ def sparse_softmax_cross_entropy_with_logits(
         return cast_to(out, dtype)
 
 
-def sigmoid_cross_entropy_with_logits(
-    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
-) -> Tensor:
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Compute max(x, 0) - x z + log(1 + exp(-|x|)): independent classes."""
-    _only_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    _both(labels, logits)
     with name_scope(name, "logistic_loss") as scope:
         logits = convert_to_tensor(logits, name="logits")
         labels = convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")

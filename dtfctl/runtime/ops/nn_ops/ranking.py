@@ -18,7 +18,7 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None, index_type: Any = dtypes.int32) -> Any:
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """Find values and indices of the k largest entries of each row; the indices are of index_type."""
     values, indices = apply_op_outputs("TopKV2", input=input, k=k, sorted=sorted, index_type=index_type, name=name)
     return TopK(values, indices)

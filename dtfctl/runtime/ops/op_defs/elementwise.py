@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.gradients.common import number_like
 from dtfctl.runtime.ops.op_defs.entry import OpFamily, Unary
 from dtfctl.runtime.ops.op_defs.types import COMPLEX, FLOATS, FLOATS_COMPLEX, INDEX, NUMBERS
@@ -176,18 +178,35 @@ expm1: Unary = define.unary(
     gradient=lambda op, grad: grad * exp(conj(op.inputs[0])),
     exports=("expm1", "math.expm1"),
 )
-fft: Unary = define.unary(
+
+
+@define.op(
     f"FFT(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
+    shape="unchanged",
     exports=("fft", "math.fft", "signal.fft", "spectral.fft"),
 )
-fft2d: Unary = define.unary(
+def fft(input: Any, name: str | None = None) -> Tensor:
+    """Compute the discrete Fourier transform along the last dimension."""
+
+
+@define.op(
     f"FFT2D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
+    shape="unchanged",
     exports=("fft2d", "math.fft2d", "signal.fft2d", "spectral.fft2d"),
 )
-fft3d: Unary = define.unary(
+def fft2d(input: Any, name: str | None = None) -> Tensor:
+    """Compute the Fourier transform along the last two dimensions."""
+
+
+@define.op(
     f"FFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
+    shape="unchanged",
     exports=("fft3d", "math.fft3d", "signal.fft3d", "spectral.fft3d"),
 )
+def fft3d(input: Any, name: str | None = None) -> Tensor:
+    """Compute the Fourier transform along the last three dimensions."""
+
+
 floor: Unary = define.unary(
     f"Floor(x: T) -> (y: T); T: {FLOATS}; !precision(clear)", gradient="none", exports=("floor", "math.floor")
 )
@@ -201,18 +220,35 @@ fresnel_sin: Unary = define.unary(
     gradient=lambda op, grad: grad * sin(number_like(math.pi / 2, grad) * square(op.inputs[0])),
     exports=("fresnel_sin", "math.fresnel_sin", "special.fresnel_sin"),
 )
-ifft: Unary = define.unary(
+
+
+@define.op(
     f"IFFT(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
+    shape="unchanged",
     exports=("ifft", "math.ifft", "signal.ifft", "spectral.ifft"),
 )
-ifft2d: Unary = define.unary(
+def ifft(input: Any, name: str | None = None) -> Tensor:
+    """Compute the inverse Fourier transform along the last dimension."""
+
+
+@define.op(
     f"IFFT2D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
+    shape="unchanged",
     exports=("ifft2d", "math.ifft2d", "signal.ifft2d", "spectral.ifft2d"),
 )
-ifft3d: Unary = define.unary(
+def ifft2d(input: Any, name: str | None = None) -> Tensor:
+    """Compute the inverse Fourier transform along the last two dimensions."""
+
+
+@define.op(
     f"IFFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64",
+    shape="unchanged",
     exports=("ifft3d", "math.ifft3d", "signal.ifft3d", "spectral.ifft3d"),
 )
+def ifft3d(input: Any, name: str | None = None) -> Tensor:
+    """Compute the inverse Fourier transform along the last three dimensions."""
+
+
 define.op(
     f"Imag(input: T) -> (output: Tout); T: {COMPLEX} = complex64; Tout: type in {{float, double}} = float",
     shape="unchanged",

@@ -94,16 +94,18 @@ class OpFamily:
         shape: ShapeRule | None = None,
         gradient: Gradient = None,
         renamed: Mapping[str, str] | None = None,
+        also: Mapping[str, str] | None = None,
         exports: Sequence[str] = (),
     ) -> Callable[[F], F]:
         """Enter an op, like `define_op`; the notation is parsed when the op is first asked for.
 
-        `exports` are the names in `tf` ("nn.relu") that the decorated function has.
+        `exports` are the names in `tf` ("nn.relu") that the decorated function has; `also` its parameters that are
+        second names of others, with those others.
         """
         op_type = add_notation(self.name, notation)
         _register(op_type, shape, gradient)
         self._export(exports, None)
-        builds: Callable[[F], F] = _builds(op_type, renamed)
+        builds: Callable[[F], F] = _builds(op_type, renamed, also)
 
         def decorate(function: F) -> F:
             build = builds(function)
@@ -214,22 +216,28 @@ def _register(op_type: str, shape: ShapeRule | None, gradient: Gradient) -> None
         register_gradient(op_type)(gradient)
 
 
-def _builds(op_type: str, renamed: Mapping[str, str] | None) -> Callable[[F], F]:
+def _builds(op_type: str, renamed: Mapping[str, str] | None, also: Mapping[str, str] | None = None) -> Callable[[F], F]:
     given = renamed or {}
+    second = also or {}
 
     def decorate(function: F) -> F:
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         defaults = function.__defaults__ or ()
         start = dict(zip(parameters[len(parameters) - len(defaults) :], defaults))
-        names = [given.get(p, p) for p in parameters]
+        names = {p: given.get(p, p) for p in parameters if p not in second}
 
         @wraps(function)
         def build(*args: Any, **kwargs: Any) -> Any:
             function(*args, **kwargs)  # Has no body: it refuses the arguments that Python would.
             values = {**start, **dict(zip(parameters, args)), **kwargs}
-            return apply_op_nested(op_type, **{name: values[p] for p, name in zip(parameters, names)})
+            for alias, first in second.items():
+                if values[alias] is not None:
+                    if values[first] is not None:
+                        raise ValueError(f"Cannot specify both '{alias}' and '{first}'.")
+                    values[first] = values[alias]
+            return apply_op_nested(op_type, **{name: values[p] for p, name in names.items()})
 
-        vars(build).update(op_type=op_type, arguments=dict(zip(parameters, names)))
+        vars(build).update(op_type=op_type, arguments=names)
         return build  # type: ignore[return-value]
 
     return decorate

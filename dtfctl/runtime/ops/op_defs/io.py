@@ -59,9 +59,16 @@ define.op(
     shape=lambda op: [op.inputs[0].shape.concatenate([None])],
     gradient="none",
     renamed={"input_bytes": "bytes"},
+    also={"bytes": "input_bytes"},
     exports=("decode_raw", "io.decode_raw"),
 )
-def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
+def decode_raw(
+    input_bytes: Any = None,
+    out_type: Any = None,
+    little_endian: bool = True,
+    name: str | None = None,
+    bytes: Any = None,
+) -> Tensor:
     """Read the bytes of strings as numbers, one more dimension."""
 
 
@@ -236,9 +243,12 @@ define.op("ShardedFilespec(basename: string, num_shards: int32) -> (filename: st
     "int64, uint32, uint64} = float",
     shape="unchanged",
     gradient="none",
+    also={"input": "string_tensor"},
     exports=("string_to_number", "strings.string_to_number", "strings.to_number"),
 )
-def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Any:
+def string_to_number(
+    string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None
+) -> Any:
     """Parse the numbers that strings spell."""
 
 

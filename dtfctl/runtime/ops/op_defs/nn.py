@@ -125,9 +125,19 @@ define.op(
 @define.op(
     f"Dilation2D(input: T, filter: T) -> (output: T); T: {REALS}; strides: list(int) >= 4; "
     'rates: list(int) >= 4; padding: string in {"SAME", "VALID"}',
+    also={"filters": "filter", "dilations": "rates"},
     exports=("nn.dilation2d",),
 )
-def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+def dilation2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    rates: Any = None,
+    padding: str | None = None,
+    name: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
     """Dilate grayscale images: the maximum of input plus filter."""
 
 

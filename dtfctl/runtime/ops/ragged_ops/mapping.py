@@ -60,8 +60,9 @@ class RaggedTensorSpec:
     def from_value(cls, value: Any) -> RaggedTensorSpec:
         return cls(value.shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Tell whether a value, or what another spec describes, can be of this type and shape."""
+        other = spec_or_value
         rank = getattr(other, "ragged_rank", 0)
         return bool(
             rank == self.ragged_rank

@@ -64,7 +64,7 @@ def string_split(
     source: Any,
     sep: Any = None,
     skip_empty: bool = True,
-    delimiter: Any = " ",
+    delimiter: Any = None,
     result_type: str = "SparseTensor",
     name: str | None = None,
 ) -> Any:
@@ -74,6 +74,7 @@ def string_split(
         ValueError: another `result_type`.
     """
     separator = delimiter if sep is None else sep
+    separator = " " if separator is None else separator
     _check_result_type(result_type)
     result = string_ops.string_split(source, separator, skip_empty, name)
     if result_type == "RaggedTensor":

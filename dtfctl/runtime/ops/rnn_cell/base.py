@@ -78,7 +78,7 @@ class RNNCell:
     weights = property(lambda self: self.variables)
     trainable_weights = property(lambda self: self.trainable_variables)
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, input_shape: Any) -> None:
         """Make variables with `add_variable`, for subclasses that do so before they are called."""
 
     def add_variable(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops
@@ -14,14 +15,14 @@ from dtfctl.runtime.ops.rnn_cell.base import Activation, LSTMStateTuple, RNNCell
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
 
-def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "") -> Tensor:
+def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "", initializer: Any = None) -> Tensor:
     """Compute [inputs] . kernel + bias."""
     joined = inputs[0] if len(inputs) == 1 else apply_op("ConcatV2", values=list(inputs), axis=1)
     width = sum(int(t.shape[1].value or 0) for t in inputs)
     if any(t.shape[1].value is None for t in inputs):
         raise ValueError("Expected inputs of known size to a recurrent cell")
     dtype = joined.dtype.base_dtype
-    kernel = get_variable(f"{prefix}kernel", [width, size], dtype)
+    kernel = get_variable(f"{prefix}kernel", [width, size], dtype, initializer=initializer)
     product = apply_op("MatMul", a=joined, b=kernel)
     offset = get_variable(f"{prefix}bias", [size], dtype, initializer=bias)
     return apply_op("BiasAdd", value=product, bias=offset)
@@ -31,9 +32,15 @@ class BasicRNNCell(RNNCell):
     """h = tanh([x, h] . W + b)."""
 
     def __init__(
-        self, num_units: int, activation: Activation | None = None, reuse: Any = None, name: str | None = None
+        self,
+        num_units: int,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
     ):
         super().__init__(name=name, reuse=reuse)
+        self._type = dtype
         self._num_units = num_units
         self._activation = activation or (lambda x: apply_mixed("Tanh", x))
 
@@ -46,6 +53,7 @@ class BasicRNNCell(RNNCell):
         return self._num_units
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        _of_type(inputs, self._type)
         output = self._activation(_linear([inputs, state], self._num_units, init_ops.Zeros()))
         return output, output
 
@@ -61,11 +69,12 @@ class GRUCell(RNNCell):
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
         name: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(name=name, reuse=reuse)
         self._num_units = num_units
         self._activation = activation or (lambda x: apply_mixed("Tanh", x))
-        self._bias = bias_initializer
+        self._kernel_initializer, self._bias, self._type = kernel_initializer, bias_initializer, dtype
 
     @property
     def state_size(self) -> int:
@@ -76,11 +85,16 @@ class GRUCell(RNNCell):
         return self._num_units
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
-        gates = _linear([inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/")
+        _of_type(inputs, self._type)
+        gates = _linear(
+            [inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/", self._kernel_initializer
+        )
         reset, update = apply_op_outputs("Split", value=apply_mixed("Sigmoid", gates), split_dim=1, num_split=2)
         held = apply_mixed("Mul", reset, state)
         bias = self._bias or init_ops.Zeros()
-        candidate = self._activation(_linear([inputs, held], self._num_units, bias, "candidate/"))
+        candidate = self._activation(
+            _linear([inputs, held], self._num_units, bias, "candidate/", self._kernel_initializer)
+        )
         one = constant(1, update.dtype)
         new = apply_mixed(
             "AddV2", apply_mixed("Mul", update, state), apply_mixed("Mul", apply_mixed("Sub", one, update), candidate)
@@ -99,13 +113,19 @@ class LSTMCell(RNNCell):
         initializer: Any = None,
         num_proj: int | None = None,
         proj_clip: float | None = None,
+        num_unit_shards: int | None = None,
+        num_proj_shards: int | None = None,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
         activation: Activation | None = None,
         reuse: Any = None,
         name: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(name=name, reuse=reuse)
+        if num_unit_shards is not None or num_proj_shards is not None:
+            raise ValueError("the cell's matrices are cut by the partitioner of its variable_scope, not by shards")
+        self._type = dtype
         self._num_units, self._peepholes, self._cell_clip = num_units, use_peepholes, cell_clip
         self._initializer, self._num_proj, self._proj_clip = initializer, num_proj, proj_clip
         self._forget_bias, self._tuple = forget_bias, state_is_tuple
@@ -129,6 +149,7 @@ class LSTMCell(RNNCell):
         return c, h
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        _of_type(inputs, self._type)
         c, h = self._split_state(state)
         with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
             gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
@@ -163,6 +184,11 @@ class LSTMCell(RNNCell):
         return apply_mixed("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
 
 
+def _of_type(inputs: Tensor, dtype: Any) -> None:
+    if dtype is not None and inputs.dtype.base_dtype is not as_dtype(dtype).base_dtype:
+        raise ValueError(f"a cell of dtype {as_dtype(dtype).name} takes no inputs of {inputs.dtype.name}: cast them")
+
+
 def _current() -> Any:
     from dtfctl.runtime.ops.variable_scope import get_variable_scope
 
@@ -187,6 +213,7 @@ class BasicLSTMCell(LSTMCell):
         activation: Activation | None = None,
         reuse: Any = None,
         name: str | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(
             num_units,
@@ -195,6 +222,7 @@ class BasicLSTMCell(LSTMCell):
             activation=activation,
             reuse=reuse,
             name=name,
+            dtype=dtype,
         )
 
     # This cell's ops have the functions' names in TensorFlow, the other's those of operators.

@@ -149,11 +149,11 @@ def _batch_noise(dtype: Any, seed: int | None, size: Any) -> Tensor:
 
 
 class ResidualWrapper(RNNCell):
-    """A cell whose input is added to its output."""
+    """A cell whose input is added to its output, or joined to it by `residual_fn(inputs, outputs)`."""
 
-    def __init__(self, cell: RNNCell) -> None:
+    def __init__(self, cell: RNNCell, residual_fn: Callable[[Any, Any], Any] | None = None) -> None:
         super().__init__()
-        self._cell = cell
+        self._cell, self._residual = cell, residual_fn
 
     @property
     def state_size(self) -> Any:
@@ -165,6 +165,8 @@ class ResidualWrapper(RNNCell):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
         output, new = self._cell(inputs, state, scope)
+        if self._residual is not None:
+            return self._residual(inputs, output), new
         return apply_mixed("AddV2", output, convert_to_tensor(inputs)), new
 
 

@@ -15,7 +15,7 @@ from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 
 
-def sparse_add(a: Any, b: Any, threshold: Any = None, name: str | None = None, thresh: Any = None) -> Any:
+def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None, name: str | None = None) -> Any:
     """Add tensors: sparse + sparse stays sparse; with a dense argument the sum is dense."""
     threshold = thresh if threshold is None else threshold
     threshold = 0 if threshold is None else threshold

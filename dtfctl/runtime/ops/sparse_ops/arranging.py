@@ -46,8 +46,10 @@ def sparse_concat(
     name: str | None = None,
     expand_nonconcat_dim: bool = False,
     concat_dim: int | None = None,
+    expand_nonconcat_dims: bool | None = None,
 ) -> SparseTensor:
     """Put SparseTensors one after the other along an axis."""
+    expand_nonconcat_dim = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
     axis = axis if concat_dim is None else concat_dim
     parts = [as_sparse(s) for s in sp_inputs]
     if len(parts) == 1:

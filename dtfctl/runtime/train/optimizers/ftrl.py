@@ -25,6 +25,7 @@ class FtrlOptimizer(OpOptimizer):
         accum_name: str | None = None,
         linear_name: str | None = None,
         l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float | None = None,
     ) -> None:
         super().__init__(use_locking, name)
         if initial_accumulator_value < 0.0:
@@ -45,6 +46,10 @@ class FtrlOptimizer(OpOptimizer):
             l2_regularization_strength,
             l2_shrinkage_regularization_strength,
         )
+        if beta is not None:
+            if not isinstance(learning_rate, (int, float)):
+                raise ValueError("beta needs a learning rate that is a number: it is beta / (2 * rate) more of l2")
+            self._l2 += beta / (2.0 * max(learning_rate, 1e-36))
         self._accum_name, self._linear_name = accum_name, linear_name
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:

@@ -47,8 +47,8 @@ def test_elements_are_chosen() -> None:
 def test_datasets_are_chosen() -> None:
     parts = [Dataset.from_tensors(i).repeat(3) for i in range(2)]
     choices = Dataset.from_tensor_slices(np.array([0, 1, 1, 1, 1, 0]))
-    assert elements(Dataset.choose_from_datasets(parts, choices)) == [0, 1, 1, 1, 0]
-    assert elements(tf.data.experimental.choose_from_datasets(parts, choices, True)) == [0, 1, 1, 1]
+    assert elements(Dataset.choose_from_datasets(parts, choices)) == [0, 1, 1, 1]
+    assert elements(tf.data.experimental.choose_from_datasets(parts, choices)) == [0, 1, 1, 1, 0]
     with pytest.raises(TypeError, match="int64"):
         Dataset.choose_from_datasets(parts, Dataset.from_tensors(1.0))
     with pytest.raises(ValueError, match="compatible element specs"):
