@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
         "gen_api_exports.py",
         "gen_missing.py",
         "gen_typescript.py",
+        "gen_client_protocol.py",
     ],
 )
 def test_generated_files_are_current(tool: str) -> None:
