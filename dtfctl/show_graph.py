@@ -6,6 +6,7 @@ is no more input, and says {"overview": ...} and more of it, or {"error": TEXT, 
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import os
@@ -18,8 +19,9 @@ from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.runtime.framework.errors import NotFoundError, OpError
 from dtfctl.runtime.inspect.dot import dot
+from dtfctl.runtime.inspect.pictures import find_picture_model
 from dtfctl.runtime.inspect.sources import Source, Step, from_cluster, from_file
-from dtfctl.runtime.inspect.stages import Stage, transfers
+from dtfctl.runtime.inspect.stages import Stage, short, transfers
 from dtfctl.runtime.inspect.text import overview, tree
 from dtfctl.runtime.profiler.capture import Target
 
@@ -49,6 +51,8 @@ def _end_with_parent() -> None:
 
 def _show(asked: dict[str, Any]) -> dict[str, Any]:
     source = _source(asked)
+    if asked["format"] == "picture":
+        return {"graph": source.name, "stages": [], "picture": _picture(source)}
     step = _step(source, asked)
     _check_names(source, step)
     found = source.stages(step)
@@ -101,6 +105,18 @@ def _check_names(source: Source, step: Step) -> None:
 
 def _tensor(name: str) -> str:
     return name if ":" in name else f"{name}:0"
+
+
+def _picture(source: Source) -> dict[str, Any]:
+    found = find_picture_model(source)
+    return {
+        "graph": base64.b64encode(found.graph.SerializeToString()).decode(),
+        "input": found.input,
+        "shape": found.shape,
+        "output": found.output,
+        "task": short(source.master),
+        "tasks": found.tasks,
+    }
 
 
 def _nodes(stage: Stage) -> list[dict[str, Any]]:

@@ -53,6 +53,18 @@ def graph(cluster: Cluster, job: str, stage: str) -> dict[str, Any]:
     return {**found, "nodes": nodes, "transfers": found["transfers"][stage]}
 
 
+def picture(cluster: Cluster, job: str) -> dict[str, Any]:
+    """Give what of a job takes a picture: the graph that a client in the page asks, its input and output.
+
+    Raises:
+        Conflict: it takes none, or no task has its graph. UsageError: no job is named.
+    """
+    if not job:
+        raise UsageError("a picture is shown to the model of one job", "name it")
+    found: dict[str, Any] = cluster.graph(job, GraphView(form="picture"))["picture"]
+    return found
+
+
 _RECORDING = threading.Lock()
 
 

@@ -73,6 +73,16 @@ class Feed:
     def is_closed(self) -> bool:
         return self._closed.is_set()
 
+    def known(self, kind: str, name: str) -> Mapping[str, Any] | None:
+        """Give what is known of one thing; None: there is none of that name (any more)."""
+        item = self._items.get((kind, name))
+        return None if item is None else item.value
+
+    def tasks(self) -> frozenset[str]:
+        """List the cluster's tasks."""
+        with self._changed:
+            return frozenset(name for (kind, name), item in self._items.items() if kind == "task" and item.value)
+
     def news(self, after: int, wait_s: float) -> dict[str, Any] | None:
         """Give what has changed past a version; None where nothing has within `wait_s`.
 

@@ -5,8 +5,9 @@
     POST /login               the token, once a browser; the answer sets a cookie that scripts cannot read
     GET /api/stream           what is shown, and then what changes (server-sent events)
     GET /api/logs             a job's or task's output, live (server-sent events)
-    GET /api/graph            a stage of a job's graph
+    GET /api/graph, /picture  a stage of a job's graph; what of it takes a picture, for the client in the page
     POST /api/profile, /do    record a timeline; cancel, restart, drain ...
+    POST /rpc/JOB/TASK/...    a call to the master of a job's task (`gateway`)
 
 What names another host than loopback is refused (DNS rebinding), and so is what comes from a page of another origin.
 """
@@ -18,6 +19,8 @@ import hmac
 import json
 import logging
 import secrets
+import select
+import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -28,6 +31,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from dtfctl.dashboard import actions
 from dtfctl.dashboard.feed import Feed
+from dtfctl.dashboard.gateway import Gateway, Question, Refusal
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.net.admission import WITHIN_S
@@ -76,6 +80,7 @@ class Dashboard:
         self.token = secrets.token_urlsafe(24)
         self.session = secrets.token_urlsafe(24)
         self.feed = Feed(open_cluster)
+        self.gateway = Gateway(open_cluster, lambda job: self.feed.known("job", job), self.feed.tasks)
         self.files = _files()
         doors = listen_tcp("127.0.0.1", port)
         self.port: int = doors[0].getsockname()[1]
@@ -94,6 +99,7 @@ class Dashboard:
     def close(self) -> None:
         self._listener.close()
         self.feed.close()
+        self.gateway.close()
 
     def _meet(self, guest: Guest) -> None:
         if not self._places.acquire(blocking=False):
@@ -182,6 +188,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "/api/graph":
                 cluster = self._dashboard.open_cluster()
                 self._send_json(actions.graph(cluster, query.get("job", ""), query.get("stage", "partitioned")))
+            case "/api/picture":
+                self._send_json(actions.picture(self._dashboard.open_cluster(), query.get("job", "")))
             case _:
                 raise _Refused(HTTPStatus.NOT_FOUND, "there is no such page")
 
@@ -190,6 +198,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._login(self._body())
             return
         self._check_cookie()
+        if path.startswith("/rpc/"):
+            self._call(path)
+            return
         body = self._body()
         cluster = self._dashboard.open_cluster()
         match path:
@@ -245,12 +256,19 @@ class _Handler(BaseHTTPRequestHandler):
         cookie = f"{self._cookie}={self._dashboard.session}; Path=/; HttpOnly; SameSite=Strict"
         self._send(b"{}", "application/json", cookie=cookie)
 
-    def _body(self) -> dict[str, Any]:
+    def _read(self, most: int) -> bytes:
         length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()) or int(length) > MOST_BODY:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MOST_BODY} bytes are taken")
+        if not (length.isascii() and length.isdigit()) or int(length) > most:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes are taken")
+        content = self.rfile.read(int(length))
+        if len(content) != int(length):
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the request was cut off")
+        return content
+
+    def _body(self) -> dict[str, Any]:
+        content = self._read(MOST_BODY)
         try:
-            found = json.loads(self.rfile.read(int(length)))
+            found = json.loads(content)
             # Half of a pair of characters cannot be sent on.
             json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
@@ -293,10 +311,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._tell({"lines": [[line.source, line.stream, line.text, line.time, line.newline] for line in lines]})
 
     def _begin_events(self) -> None:
-        self._begin("text/event-stream")
-        self.send_header("Connection", "close")
-        self.end_headers()
         self.close_connection = True
+        self._begin("text/event-stream")
+        self.end_headers()
 
     def _tell(self, content: Any) -> None:
         self.wfile.write(b"data: " + _json(content) + b"\n\n")
@@ -304,19 +321,48 @@ class _Handler(BaseHTTPRequestHandler):
     def _tell_alive(self) -> None:
         self.wfile.write(b":\n\n")
 
+    # Calls to masters -------------------------------------------------------------------------------------------------
+
+    def _call(self, path: str) -> None:
+        taken = False
+
+        def read(most: int) -> bytes:
+            nonlocal taken
+            content, taken = self._read(most), True
+            return content
+
+        try:
+            answer = self._dashboard.gateway.ask(Question.of(path, self.headers), read, self._is_gone)
+        except Refusal as refusal:
+            self.close_connection = self.close_connection or not taken
+            self._send_json({"code": refusal.code, "message": str(refusal)}, refusal.status)
+        else:
+            self._send(answer, "application/proto")
+
+    def _is_gone(self) -> bool:
+        """Tell whether the browser has given the call up: it closes the connection then."""
+        poll = select.poll()
+        poll.register(self._guest.socket, select.POLLIN)
+        try:
+            return bool(poll.poll(0)) and not self._guest.socket.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
     # Answers ----------------------------------------------------------------------------------------------------------
 
-    def _begin(self, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+    def _begin(self, kind: str, status: int = HTTPStatus.OK) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         for name, value in _HEADERS.items():
             self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
 
-    def _send_json(self, content: Any, status: HTTPStatus = HTTPStatus.OK) -> None:
+    def _send_json(self, content: Any, status: int = HTTPStatus.OK) -> None:
         self._send(_json(content), "application/json", status)
 
     def _send(
-        self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, *, gzipped: bool = False, cookie: str = ""
+        self, body: bytes, kind: str, status: int = HTTPStatus.OK, *, gzipped: bool = False, cookie: str = ""
     ) -> None:
         self._begin(kind, status)
         if gzipped and "gzip" not in self.headers.get("Accept-Encoding", ""):

@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events")
+PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events", "draw")
 PATIENCE_MS = 60_000
 
 
@@ -63,7 +63,7 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         looker = Looker(browser, url, Path(rest[0]) if rest else None)
         found: dict[str, Any] = {}
-        for look in (strangers, pages, phone, live, deeds):
+        for look in (strangers, pages, draw, phone, live, deeds):
             found |= look(looker, job)
         browser.close()
     print(json.dumps({**found, "problems": looker.problems}))
@@ -95,6 +95,7 @@ def pages(looker: Looker, job: str) -> dict[str, Any]:
         page.keyboard.press(str(number))
         expect(page.locator("nav a[aria-current]")).to_have_attribute("href", f"#/{name}")
         titles.append(page.title())
+    page.keyboard.press("6")
     expect(main).to_contain_text("job.running")
     looker.picture(page, "events")
     page.keyboard.press("2")
@@ -125,6 +126,45 @@ def pages(looker: Looker, job: str) -> dict[str, Any]:
     owned = page.evaluate("[typeof window.owned, document.querySelectorAll('img[src=x]').length]")
     page.context.close()
     return {"titles": titles, "owned": owned, "boxes": [boxes, closed]}
+
+
+def stroke(page: Page, points: list[tuple[float, float]]) -> None:
+    """Draw with the mouse."""
+    box = page.get_by_label("Paper").bounding_box()
+    assert box is not None
+    placed = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in points]
+    page.mouse.move(*placed[0])
+    page.mouse.down()
+    for point in placed:
+        page.mouse.move(*point, steps=4)
+    page.mouse.up()
+
+
+def draw(looker: Looker, job: str) -> dict[str, Any]:
+    """Draw on either side of the paper, with the mouse and with keys."""
+    page = looker.open(looker.url)
+    expect(page.locator(".live")).to_have_text("live")
+    page.goto(f"{looker.base}/#/draw/{job}")
+    expect(page.get_by_role("status").last).to_have_text("Draw something.")
+    expect(page.locator("main")).to_contain_text("images:0, 8 x 8")
+    # Else strokes are moved to the middle.
+    page.get_by_label("fitted").uncheck()
+    answer = page.locator("[aria-busy=false] .said")
+    stroke(page, [(0.2, 0.2), (0.3, 0.8)])
+    expect(answer).to_be_visible()
+    said = [answer.inner_text()]
+    paper = page.get_by_label("Paper")
+    paper.press("Delete")
+    expect(answer).to_have_count(0)
+    for _ in range(10):
+        paper.press("Shift+ArrowRight")
+    expect(answer).to_have_count(0)
+    for _ in range(6):
+        paper.press("ArrowUp")
+    expect(answer).to_be_visible()
+    said.append(answer.inner_text())
+    page.context.close()
+    return {"said": said}
 
 
 def phone(looker: Looker, job: str) -> dict[str, Any]:

@@ -27,8 +27,11 @@ from dtfctl.runtime.train import progress
 
 with tf.device("/job:ps/task:0"), tf.name_scope("model"):
     weights = tf.Variable(np.ones((8, 8), "f4"), name="weights")
+    sides = tf.Variable(np.repeat([[9, 0], [0, 9]], 4, 0), dtype=tf.float32, name="sides")
 with tf.device("/job:worker/task:0"), tf.name_scope("model/"):
     product = tf.matmul(weights, weights, name="product")
+    images = tf.placeholder(tf.float32, [None, 8, 8], name="images")
+    tf.nn.softmax(tf.matmul(tf.reduce_sum(images, 1), sides, name="scores"))
 step = tf.assign(weights, tf.clip_by_value(product, -1.0, 1.0)).op
 print("<img src=x onerror=window.owned=1>", flush=True)
 count = 0
@@ -82,11 +85,13 @@ def test_each_page_in_a_browser(cluster: Cluster, dashboard: str, tmp_path: Path
     found = json.loads(looked.stdout)
     assert found["problems"] == []
     assert found["refused"] == 1 and "guess" not in found["address"]
-    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 6 and len(set(found["titles"])) == 6
+    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 7 and len(set(found["titles"])) == 7
     assert found["owned"] == ["undefined", 0]
     assert found["boxes"][1] < found["boxes"][0]
     assert found["wide"] == []
     assert max(int(part) for part in found["dark"].removeprefix("rgb(").rstrip(")").split(",")) < 80
+    # On which side ink is, as its model says: by mouse, and with keys.
+    assert found["said"] == ["0", "1"]
     # A task of it was just started again.
     assert found["after_escape"] in ("running", "recovering")
     assert cluster.job(job).state == "cancelled"

@@ -5,6 +5,7 @@ export { Session, type Feeds, type Fetch, type Fetched, type PartialRun, type Ru
 export { Tensor, tensor, type DType, type Numbers, type TensorLike } from "./tensor.js";
 export { CODES, OpError, type Code } from "./errors.js";
 export { ConnectTransport } from "./connect.js";
+export { importGraph } from "./imported.js";
 export { gradients } from "./gradients.js";
 export { Adam, Variable, descend, group, initializer, placeholder } from "./train.js";
 export type { CallOptions, Transport } from "./transport.js";

@@ -1,13 +1,14 @@
 /** Calls over HTTP by the Connect protocol (unary): for browsers, where gRPC cannot go, and for Node. */
 
-import { CODES, OpError, aborted } from "./errors.js";
+import { CODES, OpError, aborted, type Code } from "./errors.js";
 import { SERVICE, type CallOptions, type Transport } from "./transport.js";
 
 export class ConnectTransport implements Transport {
   private readonly closing = new AbortController();
 
   /**
-   * @param base the address before "/tensorflow.MasterService/...": "/rpc/worker/0" on a page of dtfctl's dashboard
+   * @param base the address before "/tensorflow.MasterService/...": "/rpc/train-1/worker/0" on a page of dtfctl's dashboard,
+   *   for the state of the job train-1
    * @param headers sent with each call
    */
   constructor(private readonly base: string, private readonly headers: Readonly<Record<string, string>> = {}) {}
@@ -47,9 +48,16 @@ export class ConnectTransport implements Transport {
   }
 }
 
+/** What a server means that answers by HTTP's status alone, by Connect's rules. */
+const MEANT: Readonly<Record<number, Code>> = {
+  400: "INTERNAL", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "UNIMPLEMENTED", 429: "UNAVAILABLE",
+  502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "UNAVAILABLE",
+};
+
 async function fault(answer: Response): Promise<OpError> {
-  const found = (await answer.json().catch(() => ({}))) as { code?: unknown; message?: unknown };
+  const found = (await answer.json().catch(() => ({}))) as { code?: unknown; message?: unknown; error?: unknown };
   const word = String(found.code ?? "").toUpperCase();
-  const code = CODES.find((one) => one === word || (one === "CANCELLED" && word === "CANCELED")) ?? "UNKNOWN";
-  return new OpError(code, String(found.message ?? `HTTP ${answer.status} ${answer.statusText}`));
+  const said = CODES.find((one) => one === word || (one === "CANCELLED" && word === "CANCELED"));
+  const text = found.message ?? found.error ?? `HTTP ${answer.status} ${answer.statusText}`;
+  return new OpError(said ?? MEANT[answer.status] ?? "UNKNOWN", String(text));
 }

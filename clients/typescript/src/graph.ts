@@ -120,6 +120,16 @@ export class Graph {
     return made;
   }
 
+  /** Add a node that was made elsewhere, under the name it has; what it gives is named by `Output`s of whoever knows. */
+  addNode(node: Init<NodeDef> & { readonly name: string; readonly op: string }): Operation {
+    if (this.names.has(node.name.toLowerCase())) throw new TypeError(`the graph has ${node.name} already`);
+    this.names.add(node.name.toLowerCase());
+    const made = new Operation(this, node, [], [], [], [], true);
+    this.operations.push(made);
+    this.byName.set(made.name, made);
+    return made;
+  }
+
   addFunction(definition: Init<FunctionDef>): void {
     this.functions.push(definition);
   }

@@ -14,9 +14,9 @@ const later = (file, name) => {
     return View ? html`<${View} ...${props} />` : html`<p class="empty">One moment …</p>`;
   };
 };
-const Graph = later("./graph.js", "Graph"), Timeline = later("./timeline.js", "Timeline");
+const Graph = later("./graph.js", "Graph"), Timeline = later("./timeline.js", "Timeline"), Draw = later("./draw.js", "Draw");
 const PAGES = [["cluster", "Cluster", Cluster], ["jobs", "Jobs", Jobs], ["graph", "Graph", Graph], ["timeline", "Timeline", Timeline],
-  ["links", "Links", Links], ["events", "Events", Events]];
+  ["links", "Links", Links], ["events", "Events", Events], ["draw", "Draw", Draw]];
 const MOST_POINTS = 20000, MOST_EVENTS = 1000;
 
 // What is known, as the server tells it; a new object for each change, so that pages see what has changed.

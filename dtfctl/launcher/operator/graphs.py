@@ -17,7 +17,7 @@ from dtfctl.launcher.operator.profiling import target_of, tls_of
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.values import field, value
 
-Form: TypeAlias = Literal["tree", "dot", "nodes"]
+Form: TypeAlias = Literal["tree", "dot", "nodes", "picture"]
 
 
 @value
@@ -27,6 +27,7 @@ class GraphView:
     stage: str = "all"
     """The stage's name; `all`: each of them."""
     form: Form = "tree"
+    """`picture`: no stages, but what of it takes a picture and gives scores, as a graph that can be asked."""
     feeds: tuple[str, ...] = ()
     fetches: tuple[str, ...] = ()
     """The step; with neither `fetches` nor `run`: of a job the one that needs most, of a file all that it does."""

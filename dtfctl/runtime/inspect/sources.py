@@ -113,7 +113,9 @@ def from_cluster(targets: Iterable[Target], identity: Identity | None, job: str)
                 problems.append(f"{target.name}: {e.details() or e.code().name}")
                 continue
             if answer.session:
-                session = max(answer.session, key=lambda told: (len(told.step) > 0, len(told.graph.node)))
+                # Of several that are alike the newest: what the others were made of may be gone.
+                newest = reversed(answer.session)
+                session = max(newest, key=lambda told: (len(told.step) > 0, len(told.graph.node)))
                 return _of_session(session, target.name)
     if problems:
         raise UnavailableError("; ".join(problems[:3]))

@@ -123,13 +123,14 @@ def test_a_stranger_gets_the_page_and_nothing_of_the_cluster(page: Page) -> None
         "/api/stream",
         "/api/logs?of=worker/0",
         "/api/graph?job=j",
+        "/api/picture?job=j",
         "/api/nothing",
         "/etc/passwd",
         "/static/../server.py",
     ):
         assert page.ask(path).status == 401, path
         assert page.ask(path, cookie=f"dtfctl-{page.dashboard.port}=guess").status == 401
-    for path in ("/api/do", "/api/profile"):
+    for path in ("/api/do", "/api/profile", "/rpc/j/worker/0/tensorflow.MasterService/RunStep"):
         assert page.ask(path, {"verb": "cancel", "what": "j"}).status == 401
     wrong = page.ask("/login", {"token": "guess"})
     assert wrong.status == 401 and "Set-Cookie" not in wrong.headers
@@ -261,7 +262,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_little_script(page: Page) -> 
             assert b"innerHTML" not in body and b"eval(" not in body
     html = folder.joinpath("index.html").read_text()
     assert "<script>" not in html and not re.search(r"<[^>]+\son\w+=", html)
-    lazily = ("/static/graph.js", "/static/timeline.js", "/static/vendor/dagre.js")
+    lazily = [f"/static/{name}.js" for name in ("graph", "timeline", "draw", "client", "vendor/dagre")]
     assert sum(raw for path, (raw, _) in sizes.items() if path not in lazily) <= 100_000
     assert sum(sent for _, sent in sizes.values()) <= 100_000
     licences = folder.joinpath("vendor").joinpath("LICENSES.txt").read_text()
