@@ -4,16 +4,23 @@
 
 The data are made here, by a law that is stated in `Shop`: who buys what depends on tastes that only the purchases show.
 For every active user one purchase is held out; recall@20 says how often it is among the 20 items that are recommended,
-beside the 20 that sell best. Run without a cluster (`python examples/recommend.py`) it trains in one process.
+beside the 20 that sell best. Items come by their names: a lookup table knows the row of each.
+
+A CheckpointManager keeps the newest two checkpoints. The session is made by hand, which the other examples leave
+to MonitoredTrainingSession: when a task is lost, a new one is made, and goes on from the newest checkpoint.
+Run without a cluster (`python examples/recommend.py`) it trains in one process.
 """
 
 import argparse
 import os
 import sys
+import tempfile
+import time
 
 import numpy as np
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.train import progress
 
 TOP = 20
 
@@ -36,17 +43,18 @@ class Shop:
         kind = np.take_along_axis(likes, draw.integers(2, size=shape), axis=1)
         kind = np.where(draw.random(shape) < 0.75, kind, draw.integers(kinds, size=shape))
         rank = np.arange(1, items // kinds + 1)
+        self.names = np.array([f"kind {kind}, no. {place}" for kind in range(kinds) for place in rank])
         place = draw.choice(len(rank), size=shape, p=(1 / rank) / (1 / rank).sum())
         bought = kind * len(rank) + place
         self.users, self.bought, self.held_out = ids, bought[:, :-1], bought[:, -1]
         self.share = np.bincount(self.bought.ravel(), minlength=items) / self.bought.size
 
     def batches(self, size: int, seed: int):
-        """Draw (users, items) of purchases, for ever."""
+        """Draw (users, names of items) of purchases, for ever."""
         draw = np.random.default_rng(seed)
         while True:
             row, column = draw.integers(len(self.users), size=size), draw.integers(self.bought.shape[1], size=size)
-            yield self.users[row], self.bought[row, column]
+            yield self.users[row], self.names[self.bought[row, column]]
 
     def recall(self, scores: np.ndarray, rows: np.ndarray) -> float:
         """Share of rows whose held out item is among the best `TOP` of `scores` [rows, items]."""
@@ -55,7 +63,7 @@ class Shop:
 
 
 def model(user, item, users: int, items: int, width: int, share: np.ndarray):
-    """The graph: loss, train op, the items' scores for users."""
+    """The graph: loss, gradient step and its optimizer, the items' scores for users."""
     near_zero = tf.random_normal_initializer(stddev=0.1, seed=3)
     user_table = tf.get_variable("user_table", [users, width], initializer=near_zero)
     item_table = tf.get_variable("item_table", [items, width], initializer=near_zero)
@@ -69,11 +77,11 @@ def model(user, item, users: int, items: int, width: int, share: np.ndarray):
     logits = tf.where(others, tf.fill(tf.shape(logits), -1e9), logits)
     labels = tf.range(tf.shape(item)[0])
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    step = tf.train.get_or_create_global_step()
+    optimizer = tf.train.AdagradOptimizer(0.1)
     # The sum: a row's gradient is of the few purchases that it has in a batch.
-    train_op = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(losses), global_step=step)
+    train_op = optimizer.minimize(tf.reduce_sum(losses), global_step=tf.train.get_or_create_global_step())
     scores = tf.matmul(of_user, tf.identity(item_table), transpose_b=True) + item_bias
-    return tf.reduce_mean(losses), train_op, scores
+    return tf.reduce_mean(losses), train_op, optimizer, scores
 
 
 def main() -> int:
@@ -82,6 +90,7 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--steps", type=int, default=3000, help="steps of all workers together")
     parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--save-every", type=float, default=60, help="seconds between two checkpoints")
     args = parser.parse_args()
 
     shop = Shop(args.users)
@@ -92,30 +101,56 @@ def main() -> int:
         strategy.scope(),
         tf.variable_scope("", partitioner=tf.variable_axis_size_partitioner(1 << 26, max_shards=shards)),
     ):
-        user, item = tf.placeholder(tf.int64, [None], name="user"), tf.placeholder(tf.int64, [None], name="item")
-        loss, train_op, scores = strategy.run(model, (user, item, args.users, shop.items, args.width, shop.share))
-        rows = np.arange(0, len(shop.users), 5)
-        final = tf.train.FinalOpsHook(scores, final_ops_feed_dict={user: shop.users[rows]})
-        hooks = [tf.train.StopAtStepHook(last_step=args.steps)]
-        if task.is_chief:
-            hooks += [final, tf.train.ProgressHook(total=args.steps, metrics={"loss": loss})]
-        with tf.train.MonitoredTrainingSession(
-            master=task.master(),
-            is_chief=task.is_chief,
-            checkpoint_dir=os.environ.get("DTF_CHECKPOINT_DIR"),
-            save_checkpoint_secs=60,
-            save_summaries_steps=None,
-            hooks=hooks,
-        ) as session:
-            for users, items in shop.batches(args.batch, seed=task.task_id):
-                if session.should_stop():
-                    break
-                session.run(train_op, {user: users, item: items})
-    if not task.is_chief:
+        user, name = tf.placeholder(tf.int64, [None], name="user"), tf.placeholder(tf.string, [None], name="name")
+        rows = tf.lookup.KeyValueTensorInitializer(shop.names, np.arange(shop.items))
+        item = tf.lookup.StaticHashTable(rows, default_value=-1).lookup(name)
+        loss, train_op, optimizer, scores = strategy.run(
+            model, (user, item, args.users, shop.items, args.width, shop.share)
+        )
+        step = tf.train.get_global_step()
+        without_value, fill_tables = tf.report_uninitialized_variables(), tf.tables_initializer()
+
+    # The tables' parts, and what Adagrad keeps of each: with as many ps as before they are found again.
+    kept = tf.train.Checkpoint(step=step, tables=tf.trainable_variables(), optimizer=optimizer)
+    folder = os.environ.get("DTF_CHECKPOINT_DIR") or tempfile.mkdtemp(prefix="recommend-")
+    manager = tf.train.CheckpointManager(kept, folder, max_to_keep=2)
+    asked = np.arange(0, len(shop.users), 5)
+    batches = shop.batches(args.batch, seed=task.task_id)
+
+    def train():
+        """Train to the last step; returns scores of all items for the users that are asked about (in the chief)."""
+        with tf.Session(task.master()) as session:
+            if task.is_chief:
+                print("goes on from", manager.restore_or_initialize() or "the beginning")
+            while session.run(without_value).size:
+                time.sleep(0.2)
+            session.run(fill_tables)
+            at, saved, reported = 0, time.monotonic(), 0.0
+            while at < args.steps:
+                users, names = next(batches)
+                at, told, _ = session.run([step, loss, train_op], {user: users, name: names})
+                if task.is_chief and time.monotonic() > reported + 1:
+                    progress.report(at, total=args.steps, loss=told)
+                    reported = time.monotonic()
+                if task.is_chief and time.monotonic() > saved + args.save_every:
+                    manager.save()
+                    saved = time.monotonic()
+            if not task.is_chief:
+                return None
+            manager.save()
+            return session.run(scores, {user: shop.users[asked]})
+
+    while True:
+        try:
+            found = train()
+            break
+        except (tf.errors.AbortedError, tf.errors.UnavailableError) as lost:
+            print("a task was lost:", lost.message)
+    if found is None:
         return 0
-    ours = shop.recall(final.final_ops_values, rows)
-    popular = shop.recall(np.broadcast_to(shop.share, (len(rows), shop.items)), rows)
-    print(f"recall@{TOP}: {ours:.1%} of {len(rows)} held-out purchases; what sells best: {popular:.1%}")
+    ours = shop.recall(found, asked)
+    popular = shop.recall(np.broadcast_to(shop.share, (len(asked), shop.items)), asked)
+    print(f"recall@{TOP}: {ours:.1%} of {len(asked)} held-out purchases; what sells best: {popular:.1%}")
     return 0 if ours > 2 * popular else 1
 
 

@@ -83,6 +83,16 @@ def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str
     assert "task.ended" in kinds and "job.succeeded" in kinds
 
 
+@pytest.mark.nightly
+def test_a_convolutional_network_reads_held_out_digits(environ: dict[str, str]) -> None:
+    up = dtfctl("up", "cluster-examples/local.yaml", environ=environ)
+    assert up.returncode == 0, up.stderr
+    job = dtfctl("submit", "examples/digits_cnn.py", environ=environ)
+    assert job.returncode == 0, job.stdout + job.stderr
+    said = re.search(r"360 held-out digits: ([0-9.]+)%", job.stdout)
+    assert said is not None and float(said[1]) >= 96
+
+
 @pytest.mark.slow
 def test_recommendations_beat_what_sells_best_with_tables_over_two_ps(environ: dict[str, str], tmp_path: Path) -> None:
     spec = tmp_path / "c.yaml"
@@ -94,7 +104,7 @@ def test_recommendations_beat_what_sells_best_with_tables_over_two_ps(environ: d
     said = re.search(r"recall@20: ([0-9.]+)% .* best: ([0-9.]+)%", job.stdout)
     assert said is not None and float(said[1]) > 2 * float(said[2])
     (folder,) = Path(environ["DTFCTL_HOME"]).glob("clusters/demo/jobs/*/checkpoint")
-    assert len(list(folder.glob("*-00001-of-00002"))) > 0, "each ps has saved its part of the users' table"
+    assert list(folder.glob("ckpt-*.data-00002-of-00003")), "each ps has saved its parts, and the worker what they are"
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ class Checkpointer:
         content = proto.SerializeToString()
         if self._saver is None or self._saver[0] != content:
             held: dict[str, Any] = {**variables, object_graph.GRAPH_KEY: _Description(content)}
-            self._saver = content, Saver(held, max_to_keep=None)
+            self._saver = content, Saver(held, max_to_keep=None, sharded=True)
         self._saver[1].save(session, prefix, write_meta_graph=False, write_state=False)
         return prefix
 
