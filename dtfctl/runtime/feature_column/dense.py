@@ -148,7 +148,7 @@ class _Embedded(DenseColumn, SequenceDenseColumn):
             tf.train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: matrix})
         rank = ids.dense_shape.shape.num_elements()
         safe = self.use_safe_embedding_lookup or rank is None or rank > 2
-        common = {"combiner": self.combiner, "name": f"{self.name}_weights", "max_norm": self.max_norm}
+        common: dict[str, Any] = {"combiner": self.combiner, "name": f"{self.name}_weights", "max_norm": self.max_norm}
         if safe:
             return tf.nn.safe_embedding_lookup_sparse(matrix, ids, weights, **common)
         return tf.nn.embedding_lookup_sparse(matrix, ids, weights, "div", **common)

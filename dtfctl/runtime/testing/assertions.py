@@ -122,7 +122,7 @@ class Assertions(ArrayAssertions):
         for a, b in zip(expected_seq, actual_seq):
             self.assertAlmostEqual(a, b, places, msg, delta)  # type: ignore[arg-type]
 
-    def assertDictEqual(self, a: Mapping[Any, Any], b: Mapping[Any, Any], msg: Any = None) -> None:  # type: ignore[override]
+    def assertDictEqual(self, a: Mapping[Any, Any], b: Mapping[Any, Any], msg: Any = None) -> None:
         """Assert that two dicts have the same keys, and values that are the same or equal arrays."""
         self.assertIsInstance(a, dict)
         self.assertIsInstance(b, dict)

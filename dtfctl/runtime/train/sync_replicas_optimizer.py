@@ -101,7 +101,7 @@ class SyncReplicasOptimizer(Optimizer):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradAndVar]:
         return self._opt.compute_gradients(*args, **kwargs)
 
-    def apply_gradients(
+    def apply_gradients(  # type: ignore[override]
         self, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
     ) -> Any:
         """Make an op for every worker: it adds its gradients and waits for a token of the next step.

@@ -131,7 +131,7 @@ class _OfSize(LinearOperator):
         inner = array_ops.stack([self._rows, self._columns])
         return inner if self._batch is None else array_ops.concat([self._batch, inner], 0)
 
-    def add_to_tensor(self, mat: Any, name: str = "add_to_tensor") -> Tensor:  # type: ignore[override]
+    def add_to_tensor(self, mat: Any, name: str = "add_to_tensor") -> Tensor:
         """Add matrices."""
         return super().add_to_tensor(mat, name)
 

@@ -49,7 +49,7 @@ class MixedPrecisionLossScaleOptimizer(Optimizer):
         factor = 1 / self._loss_scale()
         return [(None if g is None else _times(g, factor), v) for g, v in pairs]
 
-    def apply_gradients(
+    def apply_gradients(  # type: ignore[override]
         self, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
     ) -> Any:
         """Make an op that applies gradients, and counts the step, unless one of them is infinite or undefined."""
