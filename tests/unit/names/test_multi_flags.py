@@ -10,10 +10,10 @@ from dtfctl.runtime.platform import flags
 def made() -> flags._Flags:
     found = flags._Flags()
     flags.DEFINE_multi_string("s", ["x"], "", found)
-    flags.DEFINE_multi_integer("n", 3, "", found)
-    flags.DEFINE_multi_float("f", None, "", found)
+    flags.DEFINE_multi_integer("n", 3, "", flag_values=found)
+    flags.DEFINE_multi_float("f", None, "", flag_values=found)
     flags.DEFINE_multi_enum("e", "a", ["a", "b"], "", found)
-    flags.DEFINE_spaceseplist("words", "p q", "", found)
+    flags.DEFINE_spaceseplist("words", "p q", "", flag_values=found)
     return found
 
 
