@@ -62,7 +62,7 @@ _STATUS = {
     "unavailable": 503,
     "unauthenticated": 401,
 }
-"""By Connect's rules; all others are 500."""
+"""Statuses of HTTP by Connect's names of errors; all others are 500."""
 
 
 class Refusal(Signal):
