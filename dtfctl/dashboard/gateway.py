@@ -24,6 +24,7 @@ from dtfctl import guard
 from dtfctl.errors import Signal
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.messages.orders import job_scope
 from dtfctl.values import value
 
 SERVICE = "tensorflow.MasterService"
@@ -170,8 +171,7 @@ class Gateway:
         known = self._tasks()
         # Every ps keeps variables of any job, each job's apart.
         seen = tasks | {name for name in known if name.startswith("ps/")}
-        scope = f"job={question.job}"
-        return scope if seen >= known else f"{scope}&tasks={','.join(f'{t}={t}' for t in sorted(seen))}"
+        return job_scope(question.job, {} if seen >= known else {name: name for name in seen})
 
     def _way(self, task: str) -> _Way:
         with self._lock:

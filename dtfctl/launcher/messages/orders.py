@@ -73,6 +73,24 @@ def job_process(name: str) -> tuple[str, str] | None:
     return (job, task) if kind == "job" else None
 
 
+def job_scope(job_id: str, view: Mapping[str, str]) -> str:
+    """Write whose state sessions see, and the tasks that stand for their names: all, if there are none.
+
+    `runtime.services.job_scope` reads it, on the tasks' side.
+
+    >>> job_scope("digits-1", {"worker/0": "worker/2", "ps/0": "ps/0"}), job_scope("digits-1", {})
+    ('job=digits-1&tasks=ps/0=ps/0,worker/0=worker/2', 'job=digits-1')
+    """
+    pairs = ",".join(f"{name}={view[name]}" for name in sorted(view, key=task_order))
+    return f"job={job_id}&tasks={pairs}" if pairs else f"job={job_id}"
+
+
+def task_order(name: str) -> tuple[str, int]:
+    """Sort the names of tasks by job, and by number within it."""
+    job, _, index = name.partition("/")
+    return job, int(index)
+
+
 def key_of(job_id: str, uid: str) -> str:
     """Make the name of a job's folders: no other job has them, were its id the same."""
     return f"{job_id}.{uid}" if uid else job_id

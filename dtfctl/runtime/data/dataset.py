@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.data import saving
-from dtfctl.runtime.data.generators import generator_dataset
+from dtfctl.runtime.data.generators import described, generator_dataset
 from dtfctl.runtime.data.grouping import Grouping
 from dtfctl.runtime.data.iterator import make_initializable_iterator, make_one_shot_iterator
+from dtfctl.runtime.data.padding import padded_to, padding_of
 from dtfctl.runtime.data.resampling import Resampling
 from dtfctl.runtime.data.selecting import Selecting
 from dtfctl.runtime.data.structure import Structure, leaves_are, trace
@@ -21,8 +22,7 @@ from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import get_seed
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
-from dtfctl.runtime.ops.function import TensorSpec
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
 def _int64(value: Any) -> Tensor:
@@ -89,20 +89,8 @@ class Dataset(Selecting, Grouping, Resampling):
         Raises:
             TypeError: neither or both are given, or the signature has something else than a TensorSpec.
         """
-        if output_signature is not None:
-            if output_types is not None or output_shapes is not None:
-                raise TypeError(
-                    "The `output_types` and `output_shapes` arguments can not be used together with the "
-                    "`output_signature` argument."
-                )
-            for spec in nest.flatten(output_signature):
-                if not isinstance(spec, TensorSpec):
-                    raise TypeError(f"`output_signature` must contain `tf.TensorSpec` objects but found {type(spec)}.")
-            output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
-            output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
-        elif output_types is None:
-            raise TypeError("Either `output_signature` or `output_types` must be specified.")
-        return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
+        types, shapes = described(output_types, output_shapes, output_signature)
+        return Dataset(*generator_dataset(generator, types, shapes, tuple(args or ())))
 
     @staticmethod
     def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
@@ -279,16 +267,7 @@ class Dataset(Selecting, Grouping, Resampling):
     ) -> Dataset:
         """Batches of elements padded to common shapes (None: as long as the longest)."""
         own = self.structure
-        if padded_shapes is None:
-            shapes = list(own.shapes)
-        elif len(own.types) == 1:
-            lone = (
-                padded_shapes[0] if isinstance(padded_shapes, tuple) and _is_shape(padded_shapes[0]) else padded_shapes
-            )
-            shapes = [as_shape(lone)]
-        else:
-            shapes = [as_shape(s) for s in _leaves_like(padded_shapes, own)]
-        values = _padding(padding_values, own)
+        shapes, values = padded_to(padded_shapes, own), padding_of(padding_values, own)
         tensors = [constant([-1 if d is None else d for d in s.as_list()], dtypes.int64) for s in shapes]
         structure = own.with_shapes([TensorShape([None]).concatenate(s) for s in shapes])
         variant = apply_op(
@@ -529,25 +508,3 @@ def _returned_dataset(structure: Structure) -> Structure:
     if len(structure.nested) != 1 or structure.nested[0] is None:
         raise TypeError("`map_func` must return a `Dataset` object.")
     return structure.nested[0]
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, (TensorShape, list, tuple))
-
-
-def _leaves_like(value: dict[Any, Any] | Sequence[Any], structure: Structure) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return [value[k] for k in sorted(value)]
-    if len(value) != len(structure.types):
-        raise ValueError(f"padded_shapes has {len(value)} items, the elements have {len(structure.types)}")
-    return value
-
-
-def _padding(values: Any, structure: Structure) -> list[Tensor]:
-    given = [None] * len(structure.types) if values is None else nest.flatten(values)
-    if len(given) != len(structure.types):
-        raise ValueError(f"padding_values has {len(given)} items, the elements have {len(structure.types)}")
-    return [
-        convert_to_tensor(("" if t is dtypes.string else 0) if v is None else v, t)
-        for v, t in zip(given, structure.types)
-    ]

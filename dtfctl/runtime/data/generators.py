@@ -16,6 +16,29 @@ from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
+from dtfctl.runtime.ops.function import TensorSpec
+
+
+def described(output_types: Any, output_shapes: Any, output_signature: Any) -> tuple[Any, Any]:
+    """Give types and shapes of elements, as they are said or as a structure of `TensorSpec`s has them.
+
+    Raises:
+        TypeError: neither or both are given, or the signature has something else than a TensorSpec.
+    """
+    if output_signature is not None:
+        if output_types is not None or output_shapes is not None:
+            raise TypeError(
+                "The `output_types` and `output_shapes` arguments can not be used together with the "
+                "`output_signature` argument."
+            )
+        for spec in nest.flatten(output_signature):
+            if not isinstance(spec, TensorSpec):
+                raise TypeError(f"`output_signature` must contain `tf.TensorSpec` objects but found {type(spec)}.")
+        output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
+        output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
+    elif output_types is None:
+        raise TypeError("Either `output_signature` or `output_types` must be specified.")
+    return output_types, output_shapes
 
 
 def generator_dataset(

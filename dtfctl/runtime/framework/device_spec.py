@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 _KEYS = ("job", "replica", "task", "device")
@@ -78,8 +78,8 @@ class DeviceSpec:
         return self
 
     def _become(self, other: DeviceSpec) -> None:
-        for part in fields(other):
-            setattr(self, part.name, getattr(other, part.name))
+        for part in self.__slots__:
+            setattr(self, part, getattr(other, part))
 
     def replace(self, **parts: Any) -> DeviceSpec:
         """Give one in which some parts are others."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,18 @@ from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.checkpoint.bundle_writer import SNAPSHOT
 from dtfctl.runtime.client.session import BaseSession
 from dtfctl.runtime.framework import context
-from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.local_path import local_path
-from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.spans import Span, span
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.train import checkpoint_management as checkpoints, transfer_states
 from dtfctl.runtime.train.meta_graph import export_meta_graph
+from dtfctl.runtime.train.save_ops import host_device, save_sharded, save_together
 from dtfctl.runtime.train.saveables import SaveableObject, all_saveable, saveables_of
 
 
@@ -116,7 +113,7 @@ class Saver:
             default = self._filename or "model"
             filename = apply_op("PlaceholderWithDefault", input=default, shape=[], name="filename")
             prefix = apply_op("PlaceholderWithDefault", input=filename, shape=[], name="Const")
-            save = self._save_sharded(prefix, saveables) if self._sharded else _save_together(prefix, saveables)
+            save = save_sharded(prefix, saveables) if self._sharded else save_together(prefix, saveables)
             restore = self._restore_op(prefix, saveables)
         return meta_graph_pb2.SaverDef(
             filename_tensor_name=prefix.name,
@@ -128,36 +125,13 @@ class Saver:
             version=meta_graph_pb2.SaverDef.V2,
         )
 
-    def _save_sharded(self, prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
-        """Save every device's variables in a shard of their own, then merge one index."""
-        graph = context.get_default_graph()
-        by_device: dict[str, list[SaveableObject]] = {}
-        for s in saveables:
-            by_device.setdefault(_host_device(s.device), []).append(s)
-        suffix = f"_temp_{uuid.uuid4().hex}/part"
-        tmp_prefix = apply_op("StringJoin", inputs=[prefix, constant(suffix)])
-        shards, saves = [], []
-        for i, (device, members) in enumerate(sorted(by_device.items())):
-            with graph.device(device):
-                shard = apply_op("ShardedFilename", basename=tmp_prefix, shard=i, num_shards=len(by_device))
-                shards.append(shard)
-                saves.append(_save_op(shard, members))
-        last = sorted(by_device)[-1]
-        if len(by_device) == 1:
-            with graph.control_dependencies(saves), graph.device(last):
-                merged = _merge_op(shards, prefix)
-        else:
-            merged = _merge_everywhere(sorted(by_device), shards, saves, prefix)
-        with graph.control_dependencies([merged]), graph.device(last):
-            return apply_op("Identity", input=prefix)
-
     def _restore_op(self, prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
         graph = context.get_default_graph()
         previous: list[Operation] = []
         restored: list[Operation] = []
         for saveable in saveables:
             with graph.control_dependencies(previous if self._restore_sequentially else None):
-                device = _host_device(saveable.device)
+                device = host_device(saveable.device)
                 with graph.device(device):
                     tensors = apply_op_outputs(
                         "RestoreV2",
@@ -439,68 +413,5 @@ class Saver:
         )
 
 
-def _host_device(device: str) -> str:
-    """Return the CPU of a variable's task: where files are."""
-    if not device:
-        return ""
-    return replace(DeviceSpec.from_string(device), device_type="CPU", device_index=0).to_string()
-
-
 def _operation_of(item: Any) -> Operation:
     return item if isinstance(item, Operation) else item.op
-
-
-def _merge_op(shards: list[Tensor], prefix: Tensor) -> Operation:
-    return make_op(
-        "MergeV2Checkpoints",
-        checkpoint_prefixes=apply_op("Pack", values=shards),
-        destination_prefix=prefix,
-        delete_old_dirs=True,
-    )
-
-
-def _merge_everywhere(devices: list[str], shards: list[Tensor], saves: list[Operation], prefix: Tensor) -> Operation:
-    """Merge at each task in turn, for tasks whose hosts share no disk: each is given the others' indices, which are
-    small, and gives the data that it has their names in the whole. On a shared disk, the first does all of it."""
-    graph = context.get_default_graph()
-    names: list[Tensor] = []
-    indices: list[Tensor] = []
-    with graph.control_dependencies(saves):
-        for device, shard in zip(devices, shards, strict=True):
-            with graph.device(device):
-                names.append(apply_op("StringJoin", inputs=[shard, constant(".index")]))
-                indices.append(apply_op("ReadFile", filename=names[-1]))
-    before: list[Operation] = [index.op for index in indices]
-    for here, device in enumerate(devices):
-        with graph.device(device), graph.control_dependencies(before):
-            told = [
-                make_op("WriteFile", filename=names[other], contents=indices[other])
-                for other in range(len(devices))
-                if other != here
-            ]
-            with graph.control_dependencies(told):
-                rewritten = make_op("WriteFile", filename=names[here], contents=indices[here])
-            with graph.control_dependencies([rewritten]):
-                before = [_merge_op(shards, prefix)]
-    return before[0]
-
-
-def _save_op(prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
-    specs = [spec for s in saveables for spec in s.specs]
-    return make_op(
-        "SaveV2",
-        prefix=prefix,
-        tensor_names=[name for _, _, name in specs],
-        shape_and_slices=[piece for _, piece, _ in specs],
-        tensors=[_value(tensor) for tensor, _, _ in specs],
-    )
-
-
-def _value(tensor: Any) -> Any:
-    return apply_op("Identity", input=tensor) if tensor.dtype.is_ref else tensor
-
-
-def _save_together(prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
-    save = _save_op(prefix, saveables)
-    with context.get_default_graph().control_dependencies([save]):
-        return apply_op("Identity", input=prefix, name="control_dependency")

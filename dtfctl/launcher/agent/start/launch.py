@@ -14,7 +14,7 @@ from dtfctl import later
 from dtfctl.launcher.errors import InternalError
 from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import codec
-from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, TaskOrder
+from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, TaskOrder, job_scope, task_order
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.launcher.system.host_facts import gpu_list
 from dtfctl.values import value
@@ -94,7 +94,7 @@ def client_environment(
     }
     if order.view:
         table: dict[str, list[str]] = {}
-        for name in sorted(order.view, key=_task_order):
+        for name in sorted(order.view, key=task_order):
             if order.view[name] in addresses:
                 table.setdefault(name.partition("/")[0], []).append(addresses[order.view[name]])
         env["DTF_CLUSTER"] = json.dumps(table)
@@ -113,15 +113,7 @@ def _of_this_home(env: Mapping[str, str]) -> dict[str, str]:
 
 def job_target(socket_path: Path, order: ClientOrder) -> str:
     """Write what the job's sessions connect to: the task beside it, and whose state and which tasks they are to see."""
-    target = f"unix:{socket_path}?job={order.job_id}"
-    if order.remapped:
-        target += "&tasks=" + ",".join(f"{name}={order.view[name]}" for name in sorted(order.view, key=_task_order))
-    return target
-
-
-def _task_order(name: str) -> tuple[str, int]:
-    job, _, index = name.partition("/")
-    return job, int(index)
+    return f"unix:{socket_path}?{job_scope(order.job_id, order.view if order.remapped else {})}"
 
 
 @value
