@@ -16,10 +16,6 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# `up` sends hosts what dtfctl needs with its bytecode, and would compile it for each lab of the tests; what runs here is
-# compiled when it is first imported. Like pip this passes by what is no source of this Python: packages carry some.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/(pip|setuptools|pkg_resources)/'
 
 .PHONY: demo test quick lint types unit docs bench bench-faults nightly clean
 .NOTPARALLEL:
@@ -73,18 +69,15 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Creating $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dtfctl needs Python >= 3.11, this is " + sys.version)'
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	@$(PYTHON) -m venv --without-pip $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
-# oneDNN and numba are accelerators some platforms have no wheel for; nothing needs them.
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing dtfctl and what it needs into $(VENV) (once)"
-	@$(PIP) install --no-compile --only-binary onednn-cpu-gomp,numba,llvmlite --editable '.[examples,fast]' 2>/dev/null \
-		|| $(PIP) install --no-compile --editable '.[examples]'
-	@test ! -x /usr/sbin/sshd || $(COMPILE) $(VENV)/lib dtfctl || true
+	@PYTHON=$(PYTHON) tools/install examples
 	@touch $@
 
-$(VENV)/.ready-test: pyproject.toml | $(VENV)/.ready-demo
-	@echo "Installing the tools for tests into $(VENV) (once)"
-	@$(PIP) install --no-compile --editable '.[examples,dev]'
-	@touch $@
+$(VENV)/.ready-test: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing dtfctl and the tools for tests into $(VENV) (once)"
+	@PYTHON=$(PYTHON) tools/install examples,dev
+	@touch $@ $(VENV)/.ready-demo

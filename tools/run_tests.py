@@ -20,12 +20,15 @@ reason stands in the last lines, by folder and number.
 
 from __future__ import annotations
 
+import compileall
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections import Counter
@@ -92,6 +95,15 @@ def _start_together() -> float:
     return time.monotonic() - begun
 
 
+def compile_packages() -> None:
+    """Compile what is installed here: `up` sends hosts bytecode, and would compile it for each lab of the tests.
+
+    What is no source of this Python is passed by, as pip passes it by: packages carry some.
+    """
+    for folder in (sysconfig.get_path("purelib"), ROOT / "dtfctl"):
+        compileall.compile_dir(folder, quiet=2, workers=0, rx=re.compile(r"/(pip|setuptools)/"))
+
+
 def main(arguments: list[str]) -> int:
     together, said = [*TOGETHER, "-n", str(AT_A_TIME)], ""
     if math.isfinite(UNTIL) and (seconds := starts_s()) > STARTS_S:
@@ -102,6 +114,8 @@ def main(arguments: list[str]) -> int:
         print(said, flush=True)
         # Rewriting the asserts of 500 files, to say more when one fails, takes each worker minutes here.
         together = [*TOGETHER, "-n", str(CORES), "--assert=plain", *(f"--ignore={each}" for each in WITH_PROCESSES)]
+    elif not arguments and Path("/usr/sbin/sshd").exists():
+        compile_packages()
     with tempfile.TemporaryDirectory() as folder:
         code = run(together, arguments, Path(folder))
         if left := not_reached(Path(folder) / "first"):
