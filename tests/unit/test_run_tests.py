@@ -46,7 +46,16 @@ def test_only_few_tests_that_start_processes_get_a_second_try(
 ) -> None:
     failures = tmp_path / "failures"
     failures.write_text("".join(json.dumps({"test": test, "when": when}) + "\n" for test, when in failed))
-    assert run_tests.may_run_again(failures) == again
+    assert run_tests.may_run_again(failures, slow=False) == again
+
+
+def test_on_a_slow_machine_few_of_any_kind_get_a_second_try(run_tests: ModuleType, tmp_path: Path) -> None:
+    failures = tmp_path / "failures"
+    tests = [f"tests/unit/spec/test_load.py::test_{n}" for n in range(5)]
+    failures.write_text("".join(json.dumps({"test": test, "when": "call"}) + "\n" for test in tests[:4]))
+    assert run_tests.may_run_again(failures, slow=True) == tests[:4]
+    failures.write_text("".join(json.dumps({"test": test, "when": "call"}) + "\n" for test in tests))
+    assert run_tests.may_run_again(failures, slow=True) == []
 
 
 def test_what_a_late_machine_leaves_out_is_counted_by_folder(run_tests: ModuleType, tmp_path: Path) -> None:
