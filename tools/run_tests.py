@@ -15,8 +15,8 @@ lines.
 `.ci/run` gives checks a time of day to end by (DTF_CHECKS_UNTIL, seconds since 1970). Then a test that has not begun
 by it is not run. Nor are the tests of processes on a machine that cannot start processes in the time their limits were
 made for: there they fail by those limits, one after the other, and say nothing of a change. What was not run for either
-reason stands in the last lines, by folder and number. Servers within a test's own process have such limits, too: on such
-a machine any test that fails may run once more.
+reason stands in the last lines, by folder and number. Servers within a test's own process have such limits, too: on
+such a machine any test that fails may run once more.
 """
 
 from __future__ import annotations
