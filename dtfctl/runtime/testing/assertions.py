@@ -1,4 +1,5 @@
-"""Assertions about containers, text, dicts and errors that programs' tests know from TensorFlow's TestCase."""
+"""Assertions about errors, and files, threads and properties of tests, that programs know from TensorFlow's
+TestCase."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from dtfctl import guard
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.testing.arrays import ArrayAssertions
+from dtfctl.runtime.testing.structures import StructureAssertions
 
 
 class CapturedWrites:
@@ -63,72 +64,39 @@ class Checked:
         self.join()
 
 
-class Assertions(ArrayAssertions):
+class Assertions(StructureAssertions):
     """Assertions that need no session."""
+
+    def __init__(self, methodName: str = "runTest") -> None:
+        super().__init__(methodName)
+        self._properties: dict[str | None, dict[str, Any]] = {}
 
     def get_temp_dir(self) -> str:
         raise NotImplementedError
 
-    def assertLen(self, container: Sized, expected_len: int, msg: str | None = None) -> None:
-        self.assertEqual(len(container), expected_len, msg or f"{container!r} has {len(container)} items")
+    def enter_context(self, manager: contextlib.AbstractContextManager[Any]) -> Any:
+        """Enter a context that is left at the end of the test; returns its value."""
+        return self.enterContext(manager)
 
-    def assertEmpty(self, container: Sized, msg: str | None = None) -> None:
-        self.assertFalse(len(container), msg or f"{container!r} is not empty")
+    def record_property(self, property_name: str, property_value: Any) -> None:
+        """Note something of the test, or of the subtest that runs."""
+        self._properties.setdefault(self._running(), {})[property_name] = property_value
 
-    def assertNotEmpty(self, container: Sized, msg: str | None = None) -> None:
-        self.assertTrue(len(container), msg or f"{container!r} is empty")
+    def get_recorded_properties(self, subtest: Any = None) -> dict[str, Any]:
+        """Return what was noted of a subtest, or of the test and the subtest that runs."""
+        if subtest is not None:
+            return dict(self._properties.get(subtest.id(), {}))
+        return {**self._properties.get(None, {}), **self._properties.get(self._running(), {})}
 
-    def assertItemsEqual(self, expected_seq: Iterable[Any], actual_seq: Iterable[Any], msg: str | None = None) -> None:
-        """Assert that two containers have the same items as often, in whatever order."""
-        self.assertCountEqual(expected_seq, actual_seq, msg)
-
-    def assertSameElements(self, expected_seq: Iterable[Any], actual_seq: Iterable[Any], msg: Any = None) -> None:
-        """Assert that two containers have the same items, however often and in whatever order."""
-        self.assertEqual(set(expected_seq), set(actual_seq), msg)
-
-    def assertContainsSubset(self, expected_subset: Iterable[Any], actual_set: Iterable[Any], msg: Any = None) -> None:
-        missing = set(expected_subset) - set(actual_set)
-        self.assertFalse(missing, msg or f"{missing} are missing in {actual_set}")
+    def _running(self) -> str | None:
+        subtest: Any = getattr(self, "_subtest", None)
+        return None if subtest is None else str(subtest.id())
 
     def assertBetween(self, value: Any, minv: Any, maxv: Any, msg: str | None = None) -> None:
         """Assert that minv <= value <= maxv."""
-        self.assertTrue(minv <= value <= maxv, msg or f"{value} is not within [{minv}, {maxv}]")
-
-    def assertEndsWith(self, actual: str, expected_end: str, msg: str | None = None) -> None:
-        self.assertTrue(actual.endswith(expected_end), msg or f"{actual!r} does not end with {expected_end!r}")
-
-    def assertRegexMatch(self, actual_str: str, regexes: Sequence[str], message: str | None = None) -> None:
-        """Assert that one of some regular expressions is found in a text."""
-        found = any(re.search(regex, actual_str) for regex in regexes)
-        self.assertTrue(found, message or f"none of {regexes!r} is found in {actual_str!r}")
-
-    def assertTotallyOrdered(self, *groups: Iterable[Any], **kwargs: Any) -> None:
-        """Assert that items are in an order: equal within a group, less than those of later groups."""
-        for i, group in enumerate(groups):
-            for a in group:
-                for j, other in enumerate(groups):
-                    for b in other:
-                        self.assertEqual((a < b, a == b, a > b), (i < j, i == j, i > j), kwargs.get("msg"))
-
-    def assertSequenceAlmostEqual(
-        self,
-        expected_seq: Sequence[float],
-        actual_seq: Sequence[float],
-        places: int | None = None,
-        msg: str | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.assertEqual(len(expected_seq), len(actual_seq), msg)
-        for a, b in zip(expected_seq, actual_seq):
-            self.assertAlmostEqual(a, b, places, msg, delta)  # type: ignore[arg-type]
-
-    def assertDictEqual(self, a: Mapping[Any, Any], b: Mapping[Any, Any], msg: Any = None) -> None:
-        """Assert that two dicts have the same keys, and values that are the same or equal arrays."""
-        self.assertIsInstance(a, dict)
-        self.assertIsInstance(b, dict)
-        self.assertEqual(sorted(map(repr, a)), sorted(map(repr, b)), msg)
-        for key, value in a.items():
-            self.assertAllEqual(value, b[key], f"{msg or ''} under {key!r}")
+        said = self._formatMessage(msg, f'"{value!r}" unexpectedly not between "{minv!r}" and "{maxv!r}"')
+        self.assertLessEqual(minv, value, said)
+        self.assertGreaterEqual(maxv, value, said)
 
     def assertRaisesWithLiteralMatch(
         self, expected_exception: Any, expected_exception_message: str, *call: Any, **kwargs: Any

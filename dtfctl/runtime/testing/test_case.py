@@ -161,9 +161,6 @@ class TestCase(Assertions):
         """`assertRaisesWithPredicateMatch` for OpError."""
         return _raises(self, errors.OpError, expected_err_re_or_predicate)
 
-    def assertStartsWith(self, actual: str, expected_start: str, msg: str | None = None) -> None:
-        self.assertTrue(actual.startswith(expected_start), msg or f"{actual!r} does not start with {expected_start!r}")
-
     def assertDeviceEqual(self, device1: Any, device2: Any, msg: str | None = None) -> None:
         """Assert that two names are of one device."""
 
