@@ -29,6 +29,7 @@ from dtfctl.runtime.api import (
     distribute,
     dtypes,
     errors,
+    experimental,
     graph_util,
     image,
     initializers,
@@ -85,6 +86,7 @@ from dtfctl.runtime.client.interactive import InteractiveSession
 from dtfctl.runtime.client.script_ops import numpy_function, py_func, py_function
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.compiler.fused_ops import register_fused
+from dtfctl.runtime.data.optional import OptionalSpec
 from dtfctl.runtime.eager.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from dtfctl.runtime.eager.enable import (
     enable_eager_execution,
@@ -275,6 +277,7 @@ from dtfctl.runtime.ops.sort_ops import argsort, sort
 from dtfctl.runtime.ops.sparse_ops.conversion import (
     sparse_to_dense,
 )
+from dtfctl.runtime.ops.sparse_ops.spec import SparseTensorSpec
 from dtfctl.runtime.ops.state_ops import (
     assign,
     assign_add,

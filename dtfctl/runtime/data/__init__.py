@@ -6,7 +6,7 @@ from dtfctl.runtime.data import experimental
 from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from dtfctl.runtime.data.iterator import Iterator, make_initializable_iterator, make_one_shot_iterator
-from dtfctl.runtime.data.structure import Options, Structure
+from dtfctl.runtime.data.structure import DatasetSpec, Options, Structure
 
 AUTOTUNE = experimental.AUTOTUNE
 INFINITE_CARDINALITY = experimental.INFINITE_CARDINALITY
@@ -17,6 +17,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Dataset",
+    "DatasetSpec",
     "FixedLengthRecordDataset",
     "Iterator",
     "Options",

@@ -8,6 +8,7 @@ from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.iterator import Iterator
+from dtfctl.runtime.data.optional import Optional
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
@@ -68,6 +69,18 @@ def unbatch() -> Callable[[Any], Any]:
     return lambda dataset: dataset.unbatch()
 
 
+def dense_to_ragged_batch(
+    batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64
+) -> Callable[[Any], Any]:
+    """Batch elements of several shapes as ragged tensors: for `Dataset.apply`."""
+    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
+
+
+def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Callable[[Any], Any]:
+    """Batch elements of several shapes as sparse tensors: for `Dataset.apply`."""
+    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
+
 def ignore_errors(log_warning: bool = False) -> Callable[[Any], Any]:
     """Leave out elements that cannot be made: for `Dataset.apply`."""
     return lambda dataset: dataset.ignore_errors(log_warning)
@@ -123,6 +136,11 @@ def sample_from_datasets(
 def choose_from_datasets(datasets: Sequence[Any], choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
     """Take each next element from the dataset that another one names, as `Dataset.choose_from_datasets` does."""
     return type(datasets[0]).choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
+
+
+def get_next_as_optional(iterator: Iterator) -> Optional:
+    """Take the next element of an iterator, as an optional that has no value when there is none."""
+    return iterator.get_next_as_optional()
 
 
 def make_saveable_from_iterator(iterator: Iterator, external_state_policy: str | None = None) -> SaveableObject:

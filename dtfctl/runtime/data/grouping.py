@@ -1,4 +1,4 @@
-"""Transformations of datasets that gather elements: by key, by length, in other batches."""
+"""Transformations of datasets that gather elements: by key, by length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from dtfctl.runtime.data.structure import AnyDataset, Structure, trace
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -46,13 +45,12 @@ class Grouping(AnyDataset):
         for what, f in (("key_func", key), ("window_size_func", size)):
             if f.output.types != (dtypes.int64,) or f.output.shapes[0].rank not in (0, None):
                 raise ValueError(f"Invalid `{what}`. `{what}` must return a single `tf.int64` scalar tensor.")
-        windows = Structure(0, (dtypes.variant,), (TensorShape([]),), (self.structure,))
-        reduced = trace(reduce_func, _INT64, windows)
-        if len(reduced.output.nested) != 1 or reduced.output.nested[0] is None:
+        reduced = trace(reduce_func, _INT64, Structure.of_dataset(self.structure))
+        if reduced.output.dataset is None:
             raise TypeError("Invalid `reduce_func`. `reduce_func` must return a `Dataset` object.")
         return self._derived(
             "GroupByWindowDataset",
-            reduced.output.nested[0],
+            reduced.output.dataset,
             name=name,
             key_func_other_arguments=key.captured,
             reduce_func_other_arguments=reduced.captured,
@@ -113,19 +111,3 @@ class Grouping(AnyDataset):
             return window.padded_batch(size_of(key), padded_shapes, padding_values, drop_remainder)
 
         return self.group_by_window(bucket, batch, window_size_func=size_of, name=name)
-
-    def rebatch(self, batch_size: Any, drop_remainder: bool = False, name: str | None = None) -> Self:
-        """Batch the elements of batches again, by one size or by several in turn."""
-        sizes = convert_to_tensor(batch_size, dtypes.int64)
-        known = constant_value(sizes)
-        lead = None
-        if known is not None and drop_remainder and len(set(known.reshape(-1).tolist())) == 1:
-            lead = int(known.reshape(-1)[0])
-        shapes = [TensorShape([lead]).concatenate(s[1:]) for s in self.structure.shapes]
-        return self._derived(
-            "RebatchDatasetV2",
-            self.structure.with_shapes(shapes),
-            name=name,
-            batch_sizes=sizes,
-            drop_remainder=drop_remainder,
-        )

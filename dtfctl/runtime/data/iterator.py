@@ -6,13 +6,14 @@ from collections.abc import Generator
 from typing import Any
 
 from dtfctl.runtime.data.one_shot import dataset_factory
+from dtfctl.runtime.data.optional import Optional
 from dtfctl.runtime.data.structure import AnyDataset, Structure, as_structure
 from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.errors import OutOfRangeError
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.ops.function import TensorSpec
+from dtfctl.runtime.ops.ragged_ops.mapping import RaggedTensorSpec
 
 
 class Iterator:
@@ -28,8 +29,7 @@ class Iterator:
         output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
     ) -> Iterator:
         """Make an iterator that `make_initializer` can start on any dataset of these types."""
-        _dense_only(output_classes)
-        structure = as_structure(output_types, output_shapes)
+        structure = as_structure(output_types, output_shapes, output_classes)
         resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
         return Iterator(resource, None, structure)
 
@@ -38,8 +38,7 @@ class Iterator:
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> Iterator:
         """Find the iterator a fed handle names."""
-        _dense_only(output_classes)
-        structure = as_structure(output_types, output_shapes)
+        structure = as_structure(output_types, output_shapes, output_classes)
         text = convert_to_tensor(string_handle, dtypes.string)
         resource = apply_op("IteratorFromStringHandleV2", string_handle=text, **structure.attrs)
         return Iterator(resource, None, structure)
@@ -60,21 +59,20 @@ class Iterator:
 
     @property
     def output_types(self) -> Any:
-        return self._structure.described(self._structure.types)
+        return self._structure.legacy_types
 
     @property
     def output_shapes(self) -> Any:
-        return self._structure.described(self._structure.shapes)
+        return self._structure.legacy_shapes
 
     @property
     def output_classes(self) -> Any:
-        return self._structure.described(tuple(Tensor for _ in self._structure.types))
+        return self._structure.legacy_classes
 
     @property
     def element_spec(self) -> Any:
-        """The structure of an element, with a TensorSpec at each leaf."""
-        pairs = zip(self._structure.shapes, self._structure.types)
-        return self._structure.described(tuple(TensorSpec(shape, dtype) for shape, dtype in pairs))
+        """The structure of an element, with what describes each leaf: a TensorSpec, or another spec."""
+        return self._structure.spec
 
     def make_initializer(self, dataset: AnyDataset, name: str | None = None) -> Operation:
         """Make an op that begins a pass over `dataset`.
@@ -82,11 +80,10 @@ class Iterator:
         Raises:
             TypeError: its elements have other types.
         """
-        if dataset.structure.types != self._structure.types:
-            raise TypeError(
-                f"Expected output types {self.output_types!r} but got dataset with output types "
-                f"{dataset.output_types!r}."
-            )
+        for what in ("classes", "types"):
+            mine, theirs = (getattr(each, f"output_{what}") for each in (self, dataset))
+            if not _alike(mine, theirs):
+                raise TypeError(f"Expected output {what} {mine!r} but got dataset with output {what} {theirs!r}.")
         with context.get_default_graph().colocate_with(self._resource.op):
             return make_op("MakeIterator", name, dataset=dataset.variant, iterator=self._resource)
 
@@ -96,6 +93,13 @@ class Iterator:
         for tensor, shape in zip(flat, self._structure.shapes):
             tensor.set_shape(shape)
         return self._structure.pack(flat)
+
+    def get_next_as_optional(self, name: str | None = None) -> Optional:
+        """Take the next element, as an optional that has no value when there is none."""
+        structure = self._structure
+        found = apply_op("IteratorGetNextAsOptional", name, iterator=self._resource, **structure.attrs)
+        found.set_shape([])
+        return Optional(found, structure)
 
     def __iter__(self) -> Generator[Any, None, None]:
         if not context.get_default_graph().executes:
@@ -118,12 +122,13 @@ class Iterator:
         return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)
 
 
-def _dense_only(output_classes: Any) -> None:
-    for kind in nest.flatten(output_classes):
-        if kind not in (None, Tensor):
-            raise ValueError(
-                f"elements of datasets are tensors here, not {kind.__name__}: give the components, and make it of them"
-            )
+def _alike(mine: Any, theirs: Any) -> bool:
+    """Compare classes or types of leaves; how long the rows of ragged ones are does not matter."""
+    kinds = [
+        [leaf.ragged_rank if isinstance(leaf, RaggedTensorSpec) else leaf for leaf in nest.flatten(each)]
+        for each in (mine, theirs)
+    ]
+    return kinds[0] == kinds[1]
 
 
 def make_initializable_iterator(dataset: AnyDataset, shared_name: str | None = None) -> Iterator:

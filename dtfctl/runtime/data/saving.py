@@ -11,7 +11,6 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation
-from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import math_ops
 
 if TYPE_CHECKING:
@@ -80,10 +79,7 @@ def _in_turn(position: Any, element: Any) -> Any:
 
 
 def _reader(reader_func: ReaderFunc | None, element: Structure) -> Any:
-    def nested(inner: Structure) -> Structure:
-        return Structure(0, (dtypes.variant,), (TensorShape([]),), (inner,))
-
     def in_turn(shards: Dataset) -> Dataset:
         return shards.interleave(lambda shard: shard, cycle_length=os.cpu_count() or 1, num_parallel_calls=-1)
 
-    return trace(reader_func or in_turn, nested(nested(element)))
+    return trace(reader_func or in_turn, Structure.of_dataset(Structure.of_dataset(element)))

@@ -141,15 +141,14 @@ def _draws_of(dataset: Any, given: Callable[..., Any]) -> Any:
 
 def _directed(datasets: Sequence[_D], choices: AnyDataset, stop_on_empty: bool) -> _D:
     first = datasets[0].structure
-    shapes = list(first.shapes)
+    structure = first
     for i, dataset in enumerate(datasets):
         if dataset.structure.types != first.types:
             raise ValueError(
                 f"Invalid `datasets`. `datasets` must have compatible element specs, but dataset {i} has elements of "
                 f"{dataset.structure.types}, and the first of {first.types}."
             )
-        shapes = [a.most_specific_compatible_shape(b) for a, b in zip(shapes, dataset.structure.shapes)]
-    structure = first.with_shapes(shapes)
+        structure = structure.common(dataset.structure)
     variant = apply_op(
         "DirectedInterleaveDataset",
         selector_input_dataset=choices.variant,

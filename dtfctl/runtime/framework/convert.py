@@ -89,7 +89,10 @@ class SparseTensor(CompositeTensor):
 
     Attributes:
         indices: int64 [n, rank]; values: [n]; dense_shape: int64 [rank].
+        known_shape: what is known of the shape beyond what the graph tells of `dense_shape`.
     """
+
+    known_shape: TensorShape | None = None
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         graph = context.get_default_graph()
@@ -122,7 +125,8 @@ class SparseTensor(CompositeTensor):
     def shape(self) -> TensorShape:
         from dtfctl.runtime.framework.constant_value import constant_value_as_shape
 
-        return constant_value_as_shape(self.dense_shape)
+        found = constant_value_as_shape(self.dense_shape)
+        return found if self.known_shape is None else found.merge_with(self.known_shape)
 
     def get_shape(self) -> TensorShape:
         return self.shape

@@ -182,8 +182,11 @@ def shared_out(dataset: Dataset, extended: Any) -> Dataset:
     if replicas == 1:
         return dataset
     parts = convert_to_tensor(replicas, dtypes.int64)
-    structure = dataset.structure.with_shapes([_part_of(shape, replicas) for shape in dataset.structure.shapes])
-    variant = apply_op("RebatchDataset", input_dataset=dataset.variant, num_replicas=parts, **structure.attrs)
+    structure = dataset.structure.with_leaves(
+        lambda shape: _part_of(shape, replicas), lambda kind: kind.unbatched().batched(None)
+    )
+    rows = dataset.by_rows().variant
+    variant = apply_op("RebatchDataset", input_dataset=rows, num_replicas=parts, **structure.attrs)
     split = Dataset(variant, structure)
     if own == replicas or policy in (AutoShardPolicy.FILE, AutoShardPolicy.OFF):
         return split

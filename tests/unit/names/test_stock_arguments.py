@@ -32,7 +32,8 @@ def ours(name: str) -> str | None:
 
 def parsed(text: str) -> tuple[list[str], dict[str, str | None], ast.arguments]:
     """Names that may be given by place, defaults by name and the rest."""
-    found: ast.arguments = ast.parse(f"def f({text}): ...").body[0].args  # type: ignore[attr-defined]
+    written = text.replace("<lambda>", "a_lambda")
+    found: ast.arguments = ast.parse(f"def f({written}): ...").body[0].args  # type: ignore[attr-defined]
     placed = [a.arg for a in found.args]
     late = [ast.unparse(d) for d in found.defaults]
     defaults: dict[str, str | None] = dict.fromkeys(placed)

@@ -45,7 +45,9 @@ def sparse_tensor_to_dense(
     sp = as_sparse(sp_input)
     if default_value is None:
         default_value = {dtypes.string: "", dtypes.bool_: False}.get(sp.dtype.base_dtype, 0)
-    return sparse_to_dense(sp.indices, sp.dense_shape, sp.values, default_value, validate_indices, name)
+    dense = sparse_to_dense(sp.indices, sp.dense_shape, sp.values, default_value, validate_indices, name)
+    dense.set_shape(sp.shape)
+    return dense
 
 
 def sparse_to_indicator(sp_input: Any, vocab_size: int, name: str | None = None) -> Tensor:
