@@ -1,6 +1,6 @@
 """Recommend items to users: two embedding tables, split over the ps, of which each step moves a few rows.
 
-    dtfctl submit examples/recommend.py [--users 10000000] [--steps 3000]
+    dtfctl submit examples/recommend.py [--users 10000000] [--steps 3000] [--picture recommend.png]
 
 The data are made here, by a law that is stated in `Shop`: who buys what depends on tastes that only the purchases show.
 For every active user one purchase is held out; recall@20 says how often it is among the 20 items that are recommended,
@@ -63,7 +63,7 @@ class Shop:
 
 
 def model(user, item, users: int, items: int, width: int, share: np.ndarray):
-    """The graph: loss, gradient step and its optimizer, the items' scores for users."""
+    """The graph: loss, gradient step and its optimizer, the items' scores for users, the items' vectors."""
     near_zero = tf.random_normal_initializer(stddev=0.1, seed=3)
     user_table = tf.get_variable("user_table", [users, width], initializer=near_zero)
     item_table = tf.get_variable("item_table", [items, width], initializer=near_zero)
@@ -80,8 +80,32 @@ def model(user, item, users: int, items: int, width: int, share: np.ndarray):
     optimizer = tf.train.AdagradOptimizer(0.1)
     # The sum: a row's gradient is of the few purchases that it has in a batch.
     train_op = optimizer.minimize(tf.reduce_sum(losses), global_step=tf.train.get_or_create_global_step())
-    scores = tf.matmul(of_user, tf.identity(item_table), transpose_b=True) + item_bias
-    return tf.reduce_mean(losses), train_op, optimizer, scores
+    table = tf.identity(item_table)
+    scores = tf.matmul(of_user, table, transpose_b=True) + item_bias
+    return tf.reduce_mean(losses), train_op, optimizer, scores, table
+
+
+def picture(file, shop, table, rows, scores, kinds=40, shown=12, of_each=15):
+    """Write how alike the vectors of items are, sorted by their kinds, and what two users get told about each kind."""
+    from matplotlib import pyplot
+
+    best = np.arange(shop.items).reshape(kinds, -1)[:, :of_each]
+    vectors = table[best[:shown].ravel()]
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained", width_ratios=[1, 1.3])
+    alike = axes[0].imshow(vectors @ vectors.T, cmap="RdBu_r", vmin=-1, vmax=1)
+    axes[0].set_xticks(np.arange(shown) * of_each + of_each / 2, range(shown))
+    axes[0].set_yticks(np.arange(shown) * of_each + of_each / 2, range(shown))
+    axes[0].set_title(f"how alike the {of_each} best sold items of kinds 0 to {shown - 1} are", fontsize=9)
+    figure.colorbar(alike, ax=axes[0], shrink=0.8)
+    for which, color in [(0, "C0"), (1, "C1")]:
+        bought = np.bincount(shop.bought[rows[which]] // (shop.items // kinds), minlength=kinds)
+        axes[1].bar(np.arange(kinds), bought, color=color, alpha=0.35, label=f"user {which}: has bought")
+        score = scores[which][best].mean(axis=1)
+        axes[1].plot(score - score.mean(), "o", color=color, label=f"user {which}: score, above the mean of kinds")
+    axes[1].set_xlabel("kind")
+    axes[1].legend(fontsize=8)
+    figure.savefig(file, dpi=80)
 
 
 def main() -> int:
@@ -91,7 +115,14 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=3000, help="steps of all workers together")
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--save-every", type=float, default=60, help="seconds between two checkpoints")
+    parser.add_argument("--picture", metavar="FILE", help="write a picture of the items' vectors (needs matplotlib)")
     args = parser.parse_args()
+    if args.picture:
+        try:
+            import matplotlib
+        except ImportError:
+            parser.error("--picture needs matplotlib: pip install matplotlib")
+        matplotlib.use("agg")
 
     shop = Shop(args.users)
     task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -104,7 +135,7 @@ def main() -> int:
         user, name = tf.placeholder(tf.int64, [None], name="user"), tf.placeholder(tf.string, [None], name="name")
         rows = tf.lookup.KeyValueTensorInitializer(shop.names, np.arange(shop.items))
         item = tf.lookup.StaticHashTable(rows, default_value=-1).lookup(name)
-        loss, train_op, optimizer, scores = strategy.run(
+        loss, train_op, optimizer, scores, table = strategy.run(
             model, (user, item, args.users, shop.items, args.width, shop.share)
         )
         step = tf.train.get_global_step()
@@ -118,7 +149,7 @@ def main() -> int:
     batches = shop.batches(args.batch, seed=task.task_id)
 
     def train():
-        """Train to the last step; returns scores of all items for the users that are asked about (in the chief)."""
+        """Train to the last step; the chief returns all items' scores for the users asked about, and their vectors."""
         with tf.Session(task.master()) as session:
             if task.is_chief:
                 print("goes on from", manager.restore_or_initialize() or "the beginning")
@@ -138,7 +169,7 @@ def main() -> int:
             if not task.is_chief:
                 return None
             manager.save()
-            return session.run(scores, {user: shop.users[asked]})
+            return session.run([scores, table], {user: shop.users[asked]})
 
     while True:
         try:
@@ -148,7 +179,10 @@ def main() -> int:
             print("a task was lost:", lost.message)
     if found is None:
         return 0
-    ours = shop.recall(found, asked)
+    told, vectors = found
+    ours = shop.recall(told, asked)
+    if args.picture:
+        picture(args.picture, shop, vectors, asked, told)
     popular = shop.recall(np.broadcast_to(shop.share, (len(asked), shop.items)), asked)
     print(f"recall@{TOP}: {ours:.1%} of {len(asked)} held-out purchases; what sells best: {popular:.1%}")
     return 0 if ours > 2 * popular else 1
