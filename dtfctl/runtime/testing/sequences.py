@@ -9,7 +9,7 @@ from dtfctl.runtime.testing.arrays import ArrayAssertions
 
 
 class SequenceAssertions(ArrayAssertions):
-    """Those of Abseil's TestCase that need nothing but the values."""
+    """Assertions of Abseil's TestCase that need nothing but the values."""
 
     def fail(self, msg: Any = None, user_msg: Any = None) -> NoReturn:
         """Fail at once, with a message and one of the caller's."""

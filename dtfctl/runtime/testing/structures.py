@@ -21,7 +21,7 @@ ValuesEqual = Callable[[Any, Any], tuple[bool, BaseException | None]]
 
 
 class StructureAssertions(SequenceAssertions):
-    """Those of Abseil's TestCase that compare what has parts, and say which differ."""
+    """Assertions of Abseil's TestCase that compare what has parts, and say which differ."""
 
     def assertMappingEqual(
         self,
