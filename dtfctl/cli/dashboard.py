@@ -31,7 +31,7 @@ def dashboard(
     ] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> int:
-    """Show the cluster in a browser: hosts and tasks, jobs with their plots and logs, graphs, timelines, links, events.
+    """Show the cluster in a browser: tasks, jobs with plots and logs, graphs, timelines, links, events, studies.
 
     Prints the page's address as the first line, and serves it until Ctrl-C, on this machine's loopback only, to your
     own processes that know the token in it. From another machine: ssh -L 8899:127.0.0.1:8899, with --port 8899. What
@@ -43,7 +43,7 @@ def dashboard(
     cluster = session.open()
     api, name = session.api, cluster.name
     try:
-        page = Dashboard(lambda: api.Cluster(name), port)
+        page = Dashboard(lambda: api.Cluster(name), port, ClusterPaths.of(name).studies)
     except OSError as error:
         raise Conflict(f"the port {port} cannot be opened: {error.strerror}", "choose another with --port") from None
     # Whatever ends it: the file by which a browser is opened goes, too.

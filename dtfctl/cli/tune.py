@@ -52,6 +52,7 @@ def tune(
     trial has a score.
     """
     from dtfctl.launcher.errors import UsageError
+    from dtfctl.launcher.paths import ClusterPaths
     from dtfctl.tune import report
     from dtfctl.tune.search import Program, Search
     from dtfctl.tune.space import load
@@ -66,11 +67,18 @@ def tune(
     search = Search(cluster, study, Program(script, tuple(args or ()), name), place)
     live = report.Live(search)
     shown = _Shown(screen, live)
+    title = f"{Path(space).stem}: {Path(script).name}"
+    told = report.Published(search, ClusterPaths.of(cluster.name).studies, title, place)
+
+    def tell() -> None:
+        shown.show()
+        told.renew()
+
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
     try:
-        search.run(shown.show)
+        search.run(tell)
     except KeyboardInterrupt:
         search.stop()
         search.cancel_running()
@@ -78,7 +86,8 @@ def tune(
         screen.note(f"interrupted: the same command goes on with the study in {place}")
     finally:
         shown.end()
-        report.write(search, place, f"{Path(space).stem}: {Path(script).name}")
+        report.write(search, place, title)
+        told.renew(last=True)
         search.close()
     best = search.best
     if screen.is_data:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dtfctl import guard
+from dtfctl.dashboard.studies import Studies
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError, NoSuchCluster
 from dtfctl.launcher.messages.codec import to_plain
@@ -42,10 +43,12 @@ class Feed:
 
     Args:
         open_cluster: gives a cluster for one thread alone.
+        studies: what `dtfctl tune` tells; None: nothing.
     """
 
-    def __init__(self, open_cluster: Callable[[], Cluster]) -> None:
+    def __init__(self, open_cluster: Callable[[], Cluster], studies: Studies | None = None) -> None:
         self._open = open_cluster
+        self._studies = studies
         self._changed = threading.Condition()
         self._version = 0
         self._items: dict[tuple[str, str], Item] = {}
@@ -133,6 +136,8 @@ class Feed:
         found |= {("host", host.name): _clean(to_plain(host)) for host in status.hosts}
         found |= {("task", task.name): self._task(task, now) for task in status.tasks}
         found |= {("job", job.id): _job(job) for job in status.jobs}
+        if self._studies is not None:
+            found |= {("study", name): _clean(study) for name, study in self._studies.read().items()}
         gone = {key: None for key, item in list(self._items.items()) if key not in found and item.value is not None}
         jobs = {job.id for job in status.jobs}
         self._told = {job: told for job, told in self._told.items() if job in jobs}

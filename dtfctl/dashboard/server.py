@@ -26,12 +26,14 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from dtfctl.dashboard import actions
 from dtfctl.dashboard.feed import Feed
 from dtfctl.dashboard.gateway import Gateway, Question, Refusal
+from dtfctl.dashboard.studies import Studies
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.net.admission import WITHIN_S
@@ -74,12 +76,12 @@ class Dashboard:
         token: who says it is let in.
     """
 
-    def __init__(self, open_cluster: Callable[[], Cluster], port: int = 0) -> None:
-        """Listen; 0 takes a free port. Raises OSError: it is taken."""
+    def __init__(self, open_cluster: Callable[[], Cluster], port: int = 0, studies: Path | None = None) -> None:
+        """Listen; 0 takes a free port. `studies` has what `dtfctl tune` tells. Raises OSError: the port is taken."""
         self.open_cluster = open_cluster
         self.token = secrets.token_urlsafe(24)
         self.session = secrets.token_urlsafe(24)
-        self.feed = Feed(open_cluster)
+        self.feed = Feed(open_cluster, Studies(studies) if studies is not None else None)
         self.gateway = Gateway(open_cluster, lambda job: self.feed.known("job", job), self.feed.tasks)
         self.files = _files()
         doors = listen_tcp("127.0.0.1", port)

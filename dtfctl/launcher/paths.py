@@ -110,6 +110,11 @@ class ClusterPaths:
         return self.folder / "certificates"
 
     @property
+    def studies(self) -> Path:
+        """What `dtfctl tune` tells the dashboard."""
+        return self.folder / "studies"
+
+    @property
     def readers(self) -> Path:
         """The authority of those who may read the metrics page."""
         return self.certificates / "metrics"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +16,12 @@ from dtfctl.tune.plots import Point, page
 from dtfctl.tune.records import Ended
 from dtfctl.tune.sampling import importance
 from dtfctl.tune.search import Search
-from dtfctl.tune.space import Setting
+from dtfctl.tune.space import Choices, Setting
 
 PAGE = "study.html"
 SHOWN = 10
+PUBLISH_S = 2.0
+"""What the dashboard shows is written anew at most so often."""
 
 
 def points(search: Search) -> list[Point]:
@@ -84,6 +88,67 @@ def write(search: Search, folder: Path, title: str) -> None:
     for point in found:
         ends = [e for key, e in search.records.ended.items() if key[0] == point.trial and e.score is not None]
         write_trial(folder / "events", search.study, point, ends, search.records.legs)
+
+
+def publish(search: Search, file: Path, title: str, folder: Path) -> None:
+    """Write what the dashboard shows of a study (`dashboard.studies`), whole or not at all."""
+    records, study = search.records, search.study
+    axes: list[dict[str, Any]] = []
+    for name, parameter in study.parameters.items():
+        if isinstance(parameter, Choices):
+            axes.append({"name": name, "values": list(parameter.values)})
+        else:
+            axes.append({"name": name, "low": parameter.low, "high": parameter.high, "log": parameter.log})
+    newest = {leg.trial: leg for leg in sorted(records.legs.values(), key=lambda leg: leg.key)}
+    shown = {
+        "title": title,
+        "folder": str(folder.absolute()),
+        "metric": study.metric,
+        "goal": "max" if study.maximize else "min",
+        "budgeted": study.budget is not None,
+        "trials": study.trials,
+        "begun": len(newest),
+        "failed": sum(ended.score is None for ended in records.ended.values()),
+        "over": search.over,
+        "axes": axes,
+        "points": [
+            {
+                "trial": point.trial,
+                "settings": dict(point.settings),
+                "score": point.score,
+                "budget": point.budget,
+                "job": search.ids(newest[point.trial])[0],
+            }
+            for point in points(search)
+        ],
+        "importance": dict(_importance(search)),
+    }
+    with whole_file(file, 0o600) as out:
+        out.write(json.dumps(shown).encode())
+
+
+class Published:
+    """What the dashboard knows of a study, in a file of the cluster's folder, written anew as trials begin and end."""
+
+    def __init__(self, search: Search, folder: Path, title: str, place: Path) -> None:
+        self._search = search
+        self._file = folder / f"{search.records.uid}.json"
+        self._title = title
+        self._place = place
+        self._told = 0
+        self._told_at = -PUBLISH_S
+
+    def renew(self, *, last: bool = False) -> None:
+        """Write what has changed, if that was not done just now; `last`: in any case."""
+        now, count = time.monotonic(), len(self._search.records.order)
+        if not last and (count == self._told or now - self._told_at < PUBLISH_S):
+            return
+        # Of a cluster that is down nothing is shown. A study does not end because it cannot be looked at.
+        if self._file.parent.parent.is_dir():
+            with contextlib.suppress(OSError):
+                self._file.parent.mkdir(mode=0o700, exist_ok=True)
+                publish(self._search, self._file, self._title, self._place)
+        self._told, self._told_at = count, now
 
 
 class Live:

@@ -15,6 +15,8 @@ from dtfctl.tune.space import Choices, Parameter, Range, Setting, Settings, Stud
 
 STARTUP = 10
 """Trials of which TPE makes its first model."""
+BEST = 5
+"""What matters is read off at least so many of the best trials: one or two say anything."""
 
 
 class Sampler:
@@ -75,15 +77,19 @@ class Sampler:
 
 
 def importance(study: Study, scored: list[tuple[Settings, float]]) -> Mapping[str, float]:
-    """Tell how much each setting matters to the score (PED-ANOVA); nothing where there are too few trials."""
-    if len(scored) < 4 or len(study.parameters) < 2:
+    """Tell how much each setting matters to being among the best (PED-ANOVA); nothing of less than twice `BEST` trials.
+
+    The best are a tenth of all, or `BEST` of them.
+    """
+    if len(scored) < 2 * BEST or len(study.parameters) < 2:
         return {}
     optuna = _import()
     distributions = {name: _distribution(optuna, parameter) for name, parameter in study.parameters.items()}
     made = optuna.create_study(direction="maximize" if study.maximize else "minimize")
     for settings, score in scored:
         made.add_trial(optuna.trial.create_trial(params=dict(settings), distributions=distributions, value=score))
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    best = max(0.1, BEST / len(scored))
+    evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=best)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

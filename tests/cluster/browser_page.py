@@ -1,11 +1,14 @@
-"""A browser that looks at a dashboard: python browser_page.py URL JOB [FOLDER], in a Python that has playwright.
+"""A browser that looks at a dashboard: python browser_page.py URL JOB [--shots FOLDER] [--only NAME].
 
-Prints what it found as JSON. With a folder it leaves pictures there.
+In a Python that has playwright. Prints what it found as JSON. With a folder it leaves pictures there; with a name it
+does that alone: `digits` draws some, for the job's model to tell, `study` waits for one of `dtfctl tune` to end.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import shutil
 import sys
 import time
@@ -14,8 +17,15 @@ from typing import Any
 
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events", "draw")
-PATIENCE_MS = 60_000
+PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events", "draw", "studies")
+PATIENCE_MS = 120_000
+# Strokes, in parts of the paper.
+STROKES = {
+    "0": [[(0.5 + 0.24 * math.sin(i / 3), 0.5 - 0.36 * math.cos(i / 3)) for i in range(20)]],
+    "1": [[(0.36, 0.28), (0.52, 0.12), (0.52, 0.88)]],
+    "4": [[(0.6, 0.88), (0.6, 0.12), (0.24, 0.62), (0.8, 0.62)]],
+    "7": [[(0.25, 0.14), (0.76, 0.14), (0.42, 0.88)]],
+}
 
 
 class Looker:
@@ -57,14 +67,20 @@ def visit(page: Page, url: str) -> None:
 
 
 def main() -> int:
-    url, job, *rest = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("job")
+    parser.add_argument("--shots", type=Path)
+    parser.add_argument("--only", choices=("digits", "study"))
+    given = parser.parse_args()
+    looks = {"digits": (digits,), "study": (study,)}.get(given.only, (strangers, pages, draw, phone, live, deeds))
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        looker = Looker(browser, url, Path(rest[0]) if rest else None)
+        looker = Looker(browser, given.url, given.shots)
         found: dict[str, Any] = {}
-        for look in (strangers, pages, draw, phone, live, deeds):
-            found |= look(looker, job)
+        for look in looks:
+            found |= look(looker, given.job)
         browser.close()
     print(json.dumps({**found, "problems": looker.problems}))
     return 0
@@ -95,6 +111,7 @@ def pages(looker: Looker, job: str) -> dict[str, Any]:
         page.keyboard.press(str(number))
         expect(page.locator("nav a[aria-current]")).to_have_attribute("href", f"#/{name}")
         titles.append(page.title())
+    expect(main).to_contain_text("No study of this cluster yet")
     page.keyboard.press("6")
     expect(main).to_contain_text("job.running")
     looker.picture(page, "events")
@@ -167,6 +184,53 @@ def draw(looker: Looker, job: str) -> dict[str, Any]:
     return {"said": said}
 
 
+def digits(looker: Looker, job: str) -> dict[str, Any]:
+    """Draw some digits, and hear what a model takes them for."""
+    page = looker.open(looker.url)
+    expect(page.locator(".live")).to_have_text("live")
+    page.goto(f"{looker.base}/#/draw/{job}")
+    said = ""
+    for strokes in STROKES.values():
+        page.get_by_role("button", name="Clear").click()
+        expect(page.locator(".said")).to_have_count(0)
+        for points in strokes:
+            stroke(page, points)
+        answer = page.locator("[aria-busy=false] .said")
+        expect(answer).to_be_visible()
+        said += answer.inner_text()
+    looker.picture(page, "draw")
+    page.context.close()
+    return {"drawn": "".join(STROKES), "said": said}
+
+
+def study(looker: Looker, _job: str) -> dict[str, Any]:
+    """See a study end while its page is open, and go from a trial to its job by keyboard."""
+    page = looker.open(looker.url)
+    expect(page.locator(".live")).to_have_text("live")
+    page.goto(f"{looker.base}/#/studies")
+    main = page.locator("main")
+    expect(main).to_contain_text("all trials have run", timeout=4 * PATIENCE_MS)
+    rows = page.get_by_role("region", name="Trials").locator("tbody tr")
+    trial = rows.first.get_by_role("rowheader").inner_text()
+    link = rows.first.get_by_role("link")
+    link.focus()
+    pointed = page.locator(".study .over title").all_text_contents()
+    looker.picture(page, "studies", full=True)
+    found = {
+        "text": main.inner_text(),
+        "rows": rows.count(),
+        "drawn": [page.locator(f".study {shape}").count() for shape in ("circle", "polyline")],
+        "pointed": [title.partition(":")[0] == f"trial {trial}" for title in pointed],
+        "wide": page.evaluate("document.documentElement.scrollWidth > innerWidth"),
+        "owned": page.evaluate("[typeof window.owned, document.querySelectorAll('img[src=x]').length]"),
+    }
+    job = link.inner_text()
+    link.press("Enter")
+    expect(page.locator("main h2").first).to_contain_text(job)
+    page.context.close()
+    return found
+
+
 def phone(looker: Looker, job: str) -> dict[str, Any]:
     """Open each page on a small dark screen; nothing is wider than it."""
     page = looker.open(
@@ -185,9 +249,24 @@ def phone(looker: Looker, job: str) -> dict[str, Any]:
             wide.append(name)
         if name == "cluster":
             looker.picture(page, "phone")
+    page.goto(f"{looker.base}/#/draw/{job}")
+    page.get_by_label("fitted").uncheck()
+    box = page.get_by_label("Paper").bounding_box()
+    assert box is not None
+    finger = page.context.new_cdp_session(page)
+    x, y = box["x"] + 0.75 * box["width"], box["y"] + 0.3 * box["height"]
+    for kind, points in (
+        ("touchStart", [{"x": x, "y": y}]),
+        ("touchMove", [{"x": x, "y": y + 40}]),
+        ("touchEnd", []),
+    ):
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    expect(page.locator(".said")).to_be_visible()
+    touched = page.locator(".said").inner_text()
+    looker.picture(page, "draw-phone")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.context.close()
-    return {"wide": wide, "dark": dark}
+    return {"wide": wide, "dark": dark, "touched": touched}
 
 
 def live(looker: Looker, _job: str) -> dict[str, Any]:

@@ -10,17 +10,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator.serving import ServeRequest
 from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.conftest import spec_of, wait_until
 from tests.support.browser import python_with
 
 BROWSER = Path(__file__).with_name("browser_page.py")
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits_mlp.py"
 JOB = """
+import time
 import numpy as np
 import dtfctl.runtime as tf
 from dtfctl.runtime.train import progress
@@ -39,9 +43,27 @@ with tf.Session(tf.distribute.cluster_resolver.TFConfigClusterResolver().master(
     session.run(tf.global_variables_initializer())
     while True:
         session.run(step)
+        # It leaves the machine to who looks at it.
+        time.sleep(0.02)
         count += 1
-        if count % 200 == 0:
+        if count % 20 == 0:
             progress.report(count, 10_000_000, loss=1.0 / count)
+"""
+
+TRIAL = """
+import argparse, json, os, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--act")
+given = parser.parse_args()
+with open(os.environ["DTF_PROGRESS_FILE"], "a") as out:
+    out.write(json.dumps({"step": 1, "metrics": {"score": given.lr + len(given.act)}, "time": time.time()}) + "\\n")
+"""
+SPACE = """
+parameters: {lr: {from: 0.1, to: 1.0}, act: [relu, "<img src=x onerror=window.owned=1>"]}
+metric: {name: score, goal: max}
+sampler: random
+trials: 4
 """
 
 
@@ -70,31 +92,65 @@ def dashboard(cluster: Cluster) -> Iterator[str]:
         process.stdout.close()
 
 
+def look(url: str, job: str, *words: str) -> dict[str, Any]:
+    """Give what a browser found; DTF_TEST_SHOTS names a folder for its pictures."""
+    shots = os.environ.get("DTF_TEST_SHOTS")
+    command = [python_with("playwright"), str(BROWSER), url, job, *words, *(["--shots", shots] if shots else [])]
+    looked = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert looked.returncode == 0, looked.stderr
+    found: dict[str, Any] = json.loads(looked.stdout)
+    assert found.pop("problems") == []
+    return found
+
+
 @pytest.mark.slow
 def test_each_page_in_a_browser(cluster: Cluster, dashboard: str, tmp_path: Path) -> None:
-    python = python_with("playwright")
+    python_with("playwright")
     script = tmp_path / "job.py"
     script.write_text(JOB)
     job = cluster.submit(JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph"))
     wait_until(lambda: cluster.job(job).progress is not None, "the job trains")
-    shots = os.environ.get("DTF_TEST_SHOTS")
-    looked = subprocess.run(
-        [python, str(BROWSER), dashboard, job, *([shots] if shots else [])], capture_output=True, text=True, timeout=280
-    )
-    assert looked.returncode == 0, looked.stderr
-    found = json.loads(looked.stdout)
-    assert found["problems"] == []
+    found = look(dashboard, job)
     assert found["refused"] == 1 and "guess" not in found["address"]
-    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 7 and len(set(found["titles"])) == 7
+    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 8 and len(set(found["titles"])) == 7
     assert found["owned"] == ["undefined", 0]
     assert found["boxes"][1] < found["boxes"][0]
     assert found["wide"] == []
     assert max(int(part) for part in found["dark"].removeprefix("rgb(").rstrip(")").split(",")) < 80
-    # On which side ink is, as its model says: by mouse, and with keys.
-    assert found["said"] == ["0", "1"]
+    # On which side ink is, as its model says: by mouse, with keys and by touch.
+    assert found["said"] == ["0", "1"] and found["touched"] == "1"
     # A task of it was just started again.
     assert found["after_escape"] in ("running", "recovering")
     assert cluster.job(job).state == "cancelled"
+
+
+@pytest.mark.slow
+def test_a_digit_that_is_drawn_is_known_by_what_a_job_has_learned(cluster: Cluster, dashboard: str) -> None:
+    pytest.importorskip("sklearn")
+    python_with("playwright")
+    job = cluster.submit(JobRequest(str(DIGITS), ("--steps", "2000")))
+    wait_until(lambda: cluster.job(job).state == "succeeded", "the model has learned")
+    model = ServeRequest(cluster.job(job).checkpoint_dir, "mlp", inputs=("images",), outputs=("logits/BiasAdd",))
+    found = look(dashboard, cluster.serve(model).job, "--only", "digits")
+    assert found["drawn"] == found["said"]
+
+
+@pytest.mark.slow
+def test_a_study_is_seen_while_it_runs(cluster: Cluster, dashboard: str, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    python_with("playwright")
+    (tmp_path / "train.py").write_text(TRIAL)
+    (tmp_path / "space.yaml").write_text(SPACE)
+    words = ["tune", "-o", "json", "--folder", tmp_path / "study", tmp_path / "space.yaml", tmp_path / "train.py"]
+    with subprocess.Popen([sys.executable, "-m", "dtfctl", *map(str, words)], stdout=subprocess.PIPE) as study:
+        found = look(dashboard, "", "--only", "study")
+        told = json.loads(study.communicate()[0])
+    assert study.returncode == 0 and "4 of 4 trials" in found["text"]
+    assert f"Best: trial {told['best']['trial']}: score" in found["text"]
+    assert found["rows"] == 4 and found["drawn"] == [4, 4]
+    # The dot and the line of the trial whose link has the focus.
+    assert found["pointed"] == [True, True]
+    assert found["owned"] == ["undefined", 0] and not found["wide"]
 
 
 def test_the_command_serves_its_page_to_who_has_the_token(cluster: Cluster, dashboard: str) -> None:

@@ -1,16 +1,18 @@
-// Programs that any of TensorFlow's masters runs with the same results: SERVER says where ("grpc://HOST:PORT", or a
-// cluster's name, reached over TLS).
+// Programs that any of TensorFlow's masters runs with the same results: SERVER says where ("grpc://HOST:PORT"; a
+// cluster's name, reached over TLS; or "http://..." of a dashboard, with HEADERS).
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
 import {
-  Adam, Graph, GrpcTransport, OpError, Session, Tensor, Variable, connectCluster, descend, gradients, initializer,
+  Adam, ConnectTransport, Graph, GrpcTransport, OpError, Session, Tensor, Variable, connectCluster, descend, gradients, initializer,
   ops, placeholder, tensor,
 } from "../dist/index.js";
 
 const server = process.env.SERVER;
 const command = process.env.DTFCTL ? JSON.parse(process.env.DTFCTL) : ["dtfctl"];
-const transport = server.startsWith("grpc:") ? new GrpcTransport(server) : await connectCluster(server, { command });
+const transport = server.startsWith("grpc:") ? new GrpcTransport(server)
+  : server.startsWith("http:") ? new ConnectTransport(server, JSON.parse(process.env.HEADERS))
+  : await connectCluster(server, { command });
 after(() => transport.close());
 
 /** Run `use` with a session on a graph of its own. */

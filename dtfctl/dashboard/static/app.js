@@ -15,14 +15,15 @@ const later = (file, name) => {
   };
 };
 const Graph = later("./graph.js", "Graph"), Timeline = later("./timeline.js", "Timeline"), Draw = later("./draw.js", "Draw");
+const Studies = later("./studies.js", "Studies");
 const PAGES = [["cluster", "Cluster", Cluster], ["jobs", "Jobs", Jobs], ["graph", "Graph", Graph], ["timeline", "Timeline", Timeline],
-  ["links", "Links", Links], ["events", "Events", Events], ["draw", "Draw", Draw]];
+  ["links", "Links", Links], ["events", "Events", Events], ["draw", "Draw", Draw], ["studies", "Studies", Studies]];
 const MOST_POINTS = 20000, MOST_EVENTS = 1000;
 
 // What is known, as the server tells it; a new object for each change, so that pages see what has changed.
 let known = fresh();
-function fresh() { return { cluster: {}, tasks: new Map(), hosts: new Map(), jobs: new Map(), events: [], points: new Map(), live: false, version: 0 }; }
-const KINDS = { task: "tasks", host: "hosts", job: "jobs" };
+function fresh() { return { cluster: {}, tasks: new Map(), hosts: new Map(), jobs: new Map(), studies: new Map(), events: [], points: new Map(), live: false, version: 0 }; }
+const KINDS = { task: "tasks", host: "hosts", job: "jobs", study: "studies" };
 let tell = () => {};
 
 function take(news) {

@@ -183,7 +183,7 @@ def forget(paths: ClusterPaths, keep_logs: bool = True) -> None:
 
 def remove_files(paths: ClusterPaths) -> None:
     """Delete all of a cluster's files but logs and checkpoints."""
-    for folder in (paths.certificates, paths.folder / "hosts", paths.run, paths.blobs):
+    for folder in (paths.certificates, paths.folder / "hosts", paths.run, paths.blobs, paths.studies):
         shutil.rmtree(folder, ignore_errors=True)
     for name in ("", "-wal", "-shm", "-journal"):
         paths.database.with_name(paths.database.name + name).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import subprocess
@@ -13,11 +14,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
+from dtfctl.dashboard.server import Dashboard
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.model import JobRequest
 from dtfctl.protocol import graph_pb2, master_pb2, tensor_pb2
-from tests.cluster.conftest import spec_of
+from tests.cluster.conftest import spec_of, wait_until
 from tests.interop.typescript import client
 
+ROOT = Path(__file__).resolve().parents[3]
 DTFCTL = json.dumps([sys.executable, "-m", "dtfctl"])
 STOCK = """
 import sys
@@ -154,6 +158,38 @@ def test_programs_on_a_task_of_a_cluster_over_tls(cluster: Cluster) -> None:
 @pytest.mark.interop
 def test_programs_on_a_stock_server(stock: str) -> None:
     client.run_tests("programs.test.mjs", SERVER=stock)
+
+
+@pytest.mark.slow
+def test_programs_of_a_page_through_the_dashboard(cluster: Cluster, tmp_path: Path) -> None:
+    """As a browser's, over HTTP by Connect: about a job that runs."""
+    script = tmp_path / "job.py"
+    script.write_text("import time\nprint('begun', flush=True)\ntime.sleep(3600)\n")
+    job = cluster.submit(JobRequest(str(script), replication="in-graph"))
+    dashboard = Dashboard(lambda: Cluster.open(cluster.name))
+    dashboard.start()
+    try:
+        wait_until(lambda: (dashboard.feed.known("job", job) or {}).get("state") == "running", "the page knows the job")
+        base = f"http://127.0.0.1:{dashboard.port}"
+        connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=60)
+        connection.request("POST", "/login", json.dumps({"token": dashboard.token}), {"Origin": base})
+        cookie = connection.getresponse().headers["Set-Cookie"].partition(";")[0]
+        headers = json.dumps({"Cookie": cookie, "Origin": base})
+        client.run_tests("programs.test.mjs", SERVER=f"{base}/rpc/{job}/worker/0", HEADERS=headers)
+    finally:
+        dashboard.close()
+        cluster.cancel([job])
+
+
+@pytest.mark.slow
+def test_the_dashboard_has_the_client_as_it_is_now(tmp_path: Path) -> None:
+    client.node()
+    command = json.loads((client.FOLDER / "package.json").read_text())["scripts"]["bundle"]
+    committed = ROOT / "dtfctl" / "dashboard" / "static" / "client.js"
+    command = command.replace("../../dtfctl/dashboard/static/client.js", str(tmp_path / "client.js"))
+    path = f"{client.TOOLS}:{os.environ['PATH']}"
+    subprocess.run(command, shell=True, cwd=client.FOLDER, env={**os.environ, "PATH": path}, check=True, timeout=280)
+    assert (tmp_path / "client.js").read_text() == committed.read_text(), "npm run bundle in clients/typescript"
 
 
 @pytest.mark.slow

@@ -262,7 +262,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_little_script(page: Page) -> 
             assert b"innerHTML" not in body and b"eval(" not in body
     html = folder.joinpath("index.html").read_text()
     assert "<script>" not in html and not re.search(r"<[^>]+\son\w+=", html)
-    lazily = [f"/static/{name}.js" for name in ("graph", "timeline", "draw", "client", "vendor/dagre")]
+    lazily = [f"/static/{name}.js" for name in ("graph", "timeline", "draw", "client", "studies", "vendor/dagre")]
     assert sum(raw for path, (raw, _) in sizes.items() if path not in lazily) <= 100_000
     assert sum(sent for _, sent in sizes.values()) <= 100_000
     licences = folder.joinpath("vendor").joinpath("LICENSES.txt").read_text()

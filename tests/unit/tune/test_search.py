@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 from dtfctl.launcher.errors import ClusterFailed, Conflict, ControllerUnreachable, UsageError
 from dtfctl.launcher.model import JobRequest, JobStatus, Progress
 from dtfctl.tune import report
+from dtfctl.tune.sampling import importance
 from dtfctl.tune.search import Program, Search
 from dtfctl.tune.space import Budget, Choices, Range, Stop, Study
 
@@ -256,6 +258,19 @@ def test_one_study_is_led_once_and_is_not_another(tmp_path: Path) -> None:
         lead(FakeCluster(tasks=2), a_study(workers=3), tmp_path / "w")
 
 
+def test_what_matters_is_said_of_enough_trials() -> None:
+    study = a_study()
+    rng = random.Random(1)
+    scored = []
+    for _ in range(40):
+        lr, n = 10 ** rng.uniform(-4, 0), rng.randint(1, 9)
+        scored.append(({"lr": lr, "n": n, "act": rng.choice(("relu", "tanh"))}, 0.01 * n - abs(math.log10(lr) + 2)))
+    for some in (scored, scored[:12]):
+        found = importance(study, some)
+        assert set(found) == set(PARAMETERS) and max(found, key=lambda name: found[name]) == "lr"
+    assert importance(study, scored[:9]) == {}
+
+
 def test_what_came_of_it_is_shown_to_people_and_programs(tmp_path: Path) -> None:
     search = lead(FakeCluster(), a_study(scheduler="asha", budget=Budget("steps", 10, 90)), tmp_path / "s")
     found = report.document(search)
@@ -266,6 +281,40 @@ def test_what_came_of_it_is_shown_to_people_and_programs(tmp_path: Path) -> None
     assert "a &lt;study&gt;" in page and page.count("<svg") == 3 and "http" not in page
     lines = report.Live(search).lines()
     assert "12/12 trials" in lines[0] and len(lines) == 12
+
+
+def test_the_dashboard_is_told_of_a_study_as_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "PUBLISH_S", 0.0)
+    study, folder = a_study(scheduler="asha", budget=Budget("steps", 10, 90)), tmp_path / "cluster" / "studies"
+    search = Search(FakeCluster(), study, Program("train.py"), tmp_path / "s")
+    told = report.Published(search, folder, "a <study>", tmp_path / "s")
+    told.renew()
+    # There is no such cluster, or not any more.
+    assert not folder.exists()
+    folder.parent.mkdir()
+    seen: list[dict[str, Any]] = []
+
+    def tell() -> None:
+        told.renew()
+        (file,) = folder.iterdir()
+        assert file.stat().st_mode & 0o777 == 0o600
+        seen.append(json.loads(file.read_text()))
+
+    search.run(tell)
+    assert seen[0]["points"] == [] and 0 < seen[0]["begun"] < 12 and seen[0]["over"] == ""
+    last = seen[-1]
+    assert (last["begun"], last["trials"], last["failed"], last["goal"]) == (12, 12, 0, report.document(search)["goal"])
+    assert last["over"] == search.over != ""
+    assert [axis["name"] for axis in last["axes"]] == list(PARAMETERS)
+    assert last["axes"][2] == {"name": "act", "values": ["relu", "tanh"]} and last["axes"][0]["log"]
+    shown = {point["trial"]: point for point in last["points"]}
+    best = report.document(search)["best"]
+    assert shown[best["trial"]] | {"job": ""} == {
+        **{k: best[k] for k in ("trial", "score", "settings", "budget")},
+        "job": "",
+    }
+    assert shown[best["trial"]]["job"] == best["jobs"][0]
+    search.close()
 
 
 def test_event_files_are_what_tensorboard_reads(tmp_path: Path) -> None:
