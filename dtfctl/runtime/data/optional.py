@@ -97,7 +97,7 @@ class OptionalLeaf(Leaf):
     element: Structure
 
     @property
-    def spec(self) -> Any:  # type: ignore[override]
+    def spec(self) -> Any:
         return OptionalSpec(self.element.spec)
 
     @property

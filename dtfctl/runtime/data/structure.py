@@ -282,7 +282,7 @@ class DatasetLeaf(Leaf):
     element: Structure
 
     @property
-    def spec(self) -> Any:  # type: ignore[override]
+    def spec(self) -> Any:
         return DatasetSpec(self.element.spec)
 
     @property

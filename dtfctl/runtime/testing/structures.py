@@ -121,8 +121,8 @@ class StructureAssertions(SequenceAssertions):
         for part in ("scheme", "netloc", "path", "fragment"):
             self.assertEqual(getattr(first, part), getattr(second, part), msg)
         self.assertCountEqual(first.params.split(";"), second.params.split(";"), msg)
-        queries = [parse.parse_qs(url.query, keep_blank_values=True) for url in (first, second)]
-        self.assertEqual(*queries, msg)
+        asked, wanted = (parse.parse_qs(url.query, keep_blank_values=True) for url in (first, second))
+        self.assertEqual(asked, wanted, msg)
 
     def assertSameStructure(self, a: Any, b: Any, aname: str = "a", bname: str = "b", msg: Any = None) -> None:
         """Assert that two trees of dicts, sequences and sets are the same, and say where they differ.
@@ -178,7 +178,7 @@ class StructureAssertions(SequenceAssertions):
                 values.append(json.loads(text))
             except ValueError as e:
                 raise ValueError(self._formatMessage(msg, f"could not decode {name} JSON value {text}: {e}")) from e
-        self.assertSameStructure(*values, "first", "second", msg)
+        self.assertSameStructure(values[0], values[1], "first", "second", msg)
 
     def assertRegexMatch(self, actual_str: Any, regexes: Any, message: str | None = None) -> None:
         """Assert that one of some regular expressions is found in a text; ^ and $ are the ends of its lines."""
