@@ -25,9 +25,11 @@ class Studies:
         found: list[tuple[int, int, os.DirEntry[str]]] = []
         with contextlib.suppress(OSError), os.scandir(self._folder) as files:
             for file in files:
-                if file.name.endswith(".json") and file.is_file(follow_symlinks=False):
-                    stat = file.stat()
-                    found.append((stat.st_mtime_ns, stat.st_size, file))
+                # One that goes meanwhile is passed by.
+                with contextlib.suppress(FileNotFoundError):
+                    if file.name.endswith(".json") and file.is_file(follow_symlinks=False):
+                        stat = file.stat()
+                        found.append((stat.st_mtime_ns, stat.st_size, file))
         found.sort(key=lambda item: item[:2], reverse=True)
         known: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
         for changed, size, file in found[:MOST]:

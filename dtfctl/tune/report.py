@@ -21,7 +21,9 @@ from dtfctl.tune.space import Choices, Setting
 PAGE = "study.html"
 SHOWN = 10
 PUBLISH_S = 2.0
-"""What the dashboard shows is written anew at most so often."""
+"""What the dashboard shows is written anew at most so often..."""
+PUBLISH_REST = 10
+"""... and after a rest of so many times what it took."""
 
 
 def points(search: Search) -> list[Point]:
@@ -136,19 +138,20 @@ class Published:
         self._title = title
         self._place = place
         self._told = 0
-        self._told_at = -PUBLISH_S
+        self._next = 0.0
 
     def renew(self, *, last: bool = False) -> None:
         """Write what has changed, if that was not done just now; `last`: in any case."""
-        now, count = time.monotonic(), len(self._search.records.order)
-        if not last and (count == self._told or now - self._told_at < PUBLISH_S):
+        begun, count = time.monotonic(), len(self._search.records.order)
+        if not last and (count == self._told or begun < self._next):
             return
         # Of a cluster that is down nothing is shown. A study does not end because it cannot be looked at.
         if self._file.parent.parent.is_dir():
             with contextlib.suppress(OSError):
                 self._file.parent.mkdir(mode=0o700, exist_ok=True)
                 publish(self._search, self._file, self._title, self._place)
-        self._told, self._told_at = count, now
+        took = time.monotonic() - begun
+        self._told, self._next = count, begun + max(PUBLISH_S, PUBLISH_REST * took)
 
 
 class Live:

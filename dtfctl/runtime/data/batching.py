@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from dtfctl.runtime.data.leaves import Leaf, RaggedLeaf
+from dtfctl.runtime.data.op_arguments import DETERMINISTIC, int64
 from dtfctl.runtime.data.padding import padded_to, padding_of
-from dtfctl.runtime.data.structure import DETERMINISTIC, AnyDataset, Structure, trace
+from dtfctl.runtime.data.structure import AnyDataset, Structure, trace
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
@@ -17,10 +18,6 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops.ragged_ops.conversion import from_tensor
 from dtfctl.runtime.ops.ragged_ops.mapping import RaggedTensorSpec
 from dtfctl.runtime.ops.sparse_ops.spec import SparseTensorSpec
-
-
-def _int64(value: Any) -> Tensor:
-    return convert_to_tensor(value, dtypes.int64)
 
 
 def _static(size: Tensor) -> int | None:
@@ -58,7 +55,7 @@ class Batching(AnyDataset):
         name: str | None = None,
     ) -> Self:
         """`batch_size` elements stacked into one, `num_parallel_calls` batches at a time."""
-        size = _int64(batch_size)
+        size = int64(batch_size)
         structure = self.structure.batched(_static(size) if drop_remainder else None)
         if num_parallel_calls is None:
             return self._derived("BatchDatasetV2", structure, name, batch_size=size, drop_remainder=drop_remainder)
@@ -68,7 +65,7 @@ class Batching(AnyDataset):
             name,
             batch_size=size,
             drop_remainder=drop_remainder,
-            num_parallel_calls=_int64(num_parallel_calls),
+            num_parallel_calls=int64(num_parallel_calls),
             deterministic=DETERMINISTIC[deterministic],
         )
 
@@ -98,7 +95,7 @@ class Batching(AnyDataset):
             "PaddedBatchDatasetV2",
             name,
             input_dataset=self.variant,
-            batch_size=_int64(batch_size),
+            batch_size=int64(batch_size),
             padded_shapes=tensors,
             padding_values=values,
             drop_remainder=drop_remainder,
@@ -152,7 +149,7 @@ class Batching(AnyDataset):
             "DenseToSparseBatchDataset",
             Structure.of(spec),
             name,
-            batch_size=_int64(batch_size),
+            batch_size=int64(batch_size),
             row_shape=constant(rows, dtypes.int64, [len(rows)]),
         )
 

@@ -12,28 +12,24 @@ from dtfctl.runtime.data.batching import Batching
 from dtfctl.runtime.data.grouping import Grouping
 from dtfctl.runtime.data.iterator import make_initializable_iterator, make_one_shot_iterator
 from dtfctl.runtime.data.leaves import as_element
+from dtfctl.runtime.data.op_arguments import DETERMINISTIC, int64
 from dtfctl.runtime.data.resampling import Resampling
 from dtfctl.runtime.data.selecting import Selecting
 from dtfctl.runtime.data.sources import Sources
-from dtfctl.runtime.data.structure import DETERMINISTIC, Structure, leaves_are, trace
+from dtfctl.runtime.data.structure import Structure, leaves_are, trace
 from dtfctl.runtime.framework import context, dtypes, nest
-from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import get_seed
 from dtfctl.runtime.framework.op_builder import apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 
-def _int64(value: Any) -> Tensor:
-    return convert_to_tensor(value, dtypes.int64)
-
-
 def _seeds(seed: int | None) -> tuple[Tensor, Tensor]:
     first, second = get_seed(seed)
     if first is None and second is None:
-        return _int64(0), _int64(0)
+        return int64(0), int64(0)
     pair = (first or 0, second or 0)
     # Both zero would mean "random".
-    return (_int64(0), _int64(2**31 - 1)) if pair == (0, 0) else (_int64(pair[0]), _int64(pair[1]))
+    return (int64(0), int64(2**31 - 1)) if pair == (0, 0) else (int64(pair[0]), int64(pair[1]))
 
 
 @leaves_are
@@ -68,7 +64,7 @@ class Dataset(Sources, Batching, Selecting, Grouping, Resampling):
             name,
             other_arguments=f.captured,
             f=f.attr,
-            num_parallel_calls=_int64(num_parallel_calls),
+            num_parallel_calls=int64(num_parallel_calls),
             deterministic=DETERMINISTIC[deterministic],
         )
 
@@ -101,8 +97,8 @@ class Dataset(Sources, Batching, Selecting, Grouping, Resampling):
         """
         f = trace(map_func, self.structure)
         inner = _returned_dataset(f.output)
-        cycle = _int64(-1 if cycle_length is None else cycle_length)
-        block = _int64(1 if block_length is None else block_length)
+        cycle = int64(-1 if cycle_length is None else cycle_length)
+        block = int64(1 if block_length is None else block_length)
         arguments: dict[str, Any] = {"cycle_length": cycle, "block_length": block}
         if num_parallel_calls is None:
             return self._derived("InterleaveDataset", inner, name, other_arguments=f.captured, f=f.attr, **arguments)
@@ -112,7 +108,7 @@ class Dataset(Sources, Batching, Selecting, Grouping, Resampling):
             name,
             other_arguments=f.captured,
             f=f.attr,
-            num_parallel_calls=_int64(num_parallel_calls),
+            num_parallel_calls=int64(num_parallel_calls),
             deterministic=DETERMINISTIC[deterministic],
             **arguments,
         )
@@ -129,24 +125,24 @@ class Dataset(Sources, Batching, Selecting, Grouping, Resampling):
         return self._derived(
             "ShuffleDataset",
             name=name,
-            buffer_size=_int64(buffer_size),
+            buffer_size=int64(buffer_size),
             seed=seed1,
             seed2=seed2,
             reshuffle_each_iteration=reshuffle_each_iteration is not False,
         )
 
     def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
-        return self._derived("RepeatDataset", name=name, count=_int64(-1 if count is None else count))
+        return self._derived("RepeatDataset", name=name, count=int64(-1 if count is None else count))
 
     def skip(self, count: Any, name: str | None = None) -> Dataset:
-        return self._derived("SkipDataset", name=name, count=_int64(count))
+        return self._derived("SkipDataset", name=name, count=int64(count))
 
     def take(self, count: Any, name: str | None = None) -> Dataset:
-        return self._derived("TakeDataset", name=name, count=_int64(count))
+        return self._derived("TakeDataset", name=name, count=int64(count))
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Keep every `num_shards`-th element, from `index` on."""
-        return self._derived("ShardDataset", name=name, num_shards=_int64(num_shards), index=_int64(index))
+        return self._derived("ShardDataset", name=name, num_shards=int64(num_shards), index=int64(index))
 
     def cache(self, filename: str = "", name: str | None = None) -> Dataset:
         """Keep the first whole pass for later ones: in memory, or in files that start with `filename`."""
@@ -190,7 +186,7 @@ class Dataset(Sources, Batching, Selecting, Grouping, Resampling):
     def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
         """Up to `buffer_size` elements are made ahead, in a thread of the task."""
         return self._derived(
-            "PrefetchDataset", name=name, buffer_size=_int64(-1 if buffer_size is None else buffer_size)
+            "PrefetchDataset", name=name, buffer_size=int64(-1 if buffer_size is None else buffer_size)
         )
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
@@ -217,9 +213,9 @@ class Dataset(Sources, Batching, Selecting, Grouping, Resampling):
             "WindowDataset",
             structure,
             name,
-            size=_int64(size),
-            shift=_int64(size if shift is None else shift),
-            stride=_int64(stride),
+            size=int64(size),
+            shift=int64(size if shift is None else shift),
+            stride=int64(stride),
             drop_remainder=drop_remainder,
         )
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset
+from dtfctl.runtime.data.op_arguments import int64
 from dtfctl.runtime.data.structure import AnyDataset, Structure
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 _TEXT = Structure(0, (dtypes.string,), (TensorShape([]),))
-
-
-def _int64(value: Any) -> Tensor:
-    return convert_to_tensor(value, dtypes.int64)
 
 
 def _file_dataset(op: str, filenames: Any, parallel: Any, name: str | None, **arguments: Any) -> Dataset:
@@ -44,7 +40,7 @@ def TextLineDataset(
     name: str | None = None,
 ) -> Dataset:
     """Make a dataset of the lines of files; with `num_parallel_reads` of a line in turn from that many files."""
-    kind, size = compression_type or "", _int64(buffer_size or 0)
+    kind, size = compression_type or "", int64(buffer_size or 0)
     return _file_dataset(
         "TextLineDataset", filenames, num_parallel_reads, name, compression_type=kind, buffer_size=size
     )
@@ -58,7 +54,7 @@ def TFRecordDataset(
     name: str | None = None,
 ) -> Dataset:
     """Make a dataset of the records of TFRecord files; with `num_parallel_reads` in turn from that many files."""
-    kind, size = compression_type or "", _int64(buffer_size or 0)
+    kind, size = compression_type or "", int64(buffer_size or 0)
     return _file_dataset(
         "TFRecordDataset", filenames, num_parallel_reads, name, compression_type=kind, buffer_size=size
     )
@@ -76,8 +72,8 @@ def FixedLengthRecordDataset(
 ) -> Dataset:
     """Make a dataset of the records of one length of files, as `TFRecordDataset` does."""
     sizes = {"header_bytes": header_bytes, "record_bytes": record_bytes, "footer_bytes": footer_bytes}
-    given: dict[str, Any] = {key: _int64(size or 0) for key, size in sizes.items()}
-    given["buffer_size"] = _int64(buffer_size or 0)
+    given: dict[str, Any] = {key: int64(size or 0) for key, size in sizes.items()}
+    given["buffer_size"] = int64(buffer_size or 0)
     op = "FixedLengthRecordDataset"
     if compression_type is not None:
         op, given["compression_type"] = "FixedLengthRecordDatasetV2", compression_type

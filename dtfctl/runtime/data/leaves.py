@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
@@ -77,8 +77,12 @@ class Leaf:
         Raises:
             TypeError: they are of different kinds.
         """
-        if type(other) is not type(self) or other.legacy_type != self.legacy_type:
+        if not isinstance(other, type(self)) or other.legacy_type != self.legacy_type:
             raise TypeError(f"Two datasets have incompatible types: {self.spec!r} and {getattr(other, 'spec', None)!r}")
+        return self._merged(other)
+
+    def _merged(self, other: Self) -> Leaf:
+        """Describe what is either this or another of the kind, and of the type."""
         return self
 
 
@@ -110,9 +114,8 @@ class SparseLeaf(Leaf):
     def unbatched(self) -> Leaf:
         return self._of_shape(self.spec.shape[1:])
 
-    def common(self, other: Leaf | None) -> Leaf:
-        super().common(other)
-        return self._of_shape(self.spec.shape.most_specific_compatible_shape(other.spec.shape))  # type: ignore[union-attr]
+    def _merged(self, other: Self) -> Leaf:
+        return self._of_shape(self.spec.shape.most_specific_compatible_shape(other.spec.shape))
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,8 @@ class RaggedLeaf(Leaf):
     def unbatched(self) -> Leaf:
         return self._of(self.spec.shape[1:], self.spec.ragged_rank - 1)
 
-    def common(self, other: Leaf | None) -> Leaf:
-        super().common(other)
-        theirs: RaggedTensorSpec = other.spec  # type: ignore[union-attr]
+    def _merged(self, other: Self) -> Leaf:
+        theirs = other.spec
         if theirs.ragged_rank != self.spec.ragged_rank:
             raise TypeError(f"Two datasets have incompatible types: {self.spec!r} and {theirs!r}")
         return self._of(self.spec.shape.most_specific_compatible_shape(theirs.shape), self.spec.ragged_rank)

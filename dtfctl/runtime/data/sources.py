@@ -10,20 +10,16 @@ import numpy as np
 from dtfctl.runtime.data import saving
 from dtfctl.runtime.data.generators import described, generator_dataset
 from dtfctl.runtime.data.leaves import as_element
+from dtfctl.runtime.data.op_arguments import int64
 from dtfctl.runtime.data.structure import AnyDataset, Structure, new_dataset
 from dtfctl.runtime.framework import dtypes, nest
-from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
+from dtfctl.runtime.framework.convert import SparseTensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from dtfctl.runtime.data.dataset import Dataset
-
-
-def _int64(value: Any) -> Tensor:
-    return convert_to_tensor(value, dtypes.int64)
 
 
 class Sources(AnyDataset):
@@ -98,7 +94,7 @@ class Sources(AnyDataset):
         """Numbers as Python's range gives them, of output_type."""
         bounds = [0, args[0], 1] if len(args) == 1 else [*args, 1][:3]
         structure = Structure(0, (as_dtype(output_type),), (TensorShape([]),))
-        start, stop, step = (_int64(b) for b in bounds)
+        start, stop, step = (int64(b) for b in bounds)
         return new_dataset(
             apply_op("RangeDataset", name, start=start, stop=stop, step=step, **structure.attrs), structure
         )
@@ -130,7 +126,7 @@ class Sources(AnyDataset):
         files = Sources.from_tensor_slices(names)
         if shuffle is False:
             return files
-        count = apply_op("Maximum", x=apply_op("Size", input=names, out_type=dtypes.int64), y=_int64(1))
+        count = apply_op("Maximum", x=apply_op("Size", input=names, out_type=dtypes.int64), y=int64(1))
         return files.shuffle(count, seed=seed)
 
     @staticmethod

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 _D = TypeVar("_D", bound="AnyDataset")
 
-# How ops that work in parallel say whether they keep the order.
-DETERMINISTIC = {None: "default", True: "true", False: "false"}
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -108,10 +105,12 @@ class Structure:
         """Describe elements of this or the other structure.
 
         Raises:
-            TypeError: a leaf is of another kind there.
+            TypeError: a leaf is of another kind or type there.
         """
         parts = []
-        for (dtype, shape, kind), (_, theirs, other_kind) in zip(self.leaves, other.leaves, strict=True):
+        for (dtype, shape, kind), (other_dtype, theirs, other_kind) in zip(self.leaves, other.leaves, strict=True):
+            if kind is None and (other_kind is not None or dtype != other_dtype):
+                raise TypeError(f"Two datasets have incompatible types: {self.spec!r} and {other.spec!r}")
             shape = shape.most_specific_compatible_shape(theirs)
             parts.append((dtype, shape, kind.common(other_kind) if kind else None))
         return Structure.of_leaves(self.template, parts)

@@ -78,6 +78,9 @@ def test_an_iterator_refuses_elements_of_another_kind() -> None:
         tf.data.Iterator.from_structure(tf.int64, output_classes=dict)
     with pytest.raises(TypeError, match="incompatible types"):
         ragged.concatenate(sparse)
+    for dense, other in ((words(tf), sparse), (tf.data.Dataset.range(2), words(tf).map(lambda _: 1.0))):
+        with pytest.raises(TypeError, match="incompatible types"):
+            dense.concatenate(other)
 
 
 def test_a_value_that_is_not_there_cannot_be_taken() -> None:

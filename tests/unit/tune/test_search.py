@@ -285,6 +285,7 @@ def test_what_came_of_it_is_shown_to_people_and_programs(tmp_path: Path) -> None
 
 def test_the_dashboard_is_told_of_a_study_as_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "PUBLISH_S", 0.0)
+    monkeypatch.setattr(report, "PUBLISH_REST", 0)
     study, folder = a_study(scheduler="asha", budget=Budget("steps", 10, 90)), tmp_path / "cluster" / "studies"
     search = Search(FakeCluster(), study, Program("train.py"), tmp_path / "s")
     told = report.Published(search, folder, "a <study>", tmp_path / "s")
