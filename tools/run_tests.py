@@ -16,7 +16,8 @@ lines.
 by it is not run. Nor are the tests of processes on a machine that cannot start processes in the time their limits were
 made for: there they fail by those limits, one after the other, and say nothing of a change. What was not run for either
 reason stands in the last lines, by folder and number. Servers within a test's own process have such limits, too: on
-such a machine any test that fails may run once more.
+such a machine any test that fails may run once more; and files that the last commits touched go first, as time ends
+long before all have run.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))
 STARTS_S = 1.2
 # What failed is run again even when the time is over; it may take so long.
 AGAIN_S = 120
+# About as many as land together.
+COMMITS = 40
 
 
 def pytest(arguments: list[str], failures: Path, until: float = UNTIL) -> int:
@@ -82,6 +85,13 @@ def not_reached(failures: Path) -> Counter[str]:
     """Count the tests that no time was left for, by folder."""
     tests = {report["test"] for report in told(failures) if report["when"] == "no time"}
     return Counter(test.partition("::")[0].rpartition("/")[0] for test in tests)
+
+
+def newest_tests() -> list[str]:
+    """Name the files of tests that the last commits touched, newest first; none where there is no history."""
+    command = ["git", "log", "-n", str(COMMITS), "--format=", "--name-only", "--", "tests"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    return [file for file in dict.fromkeys(told) if Path(file).name.startswith("test_") and (ROOT / file).exists()]
 
 
 def starts_s() -> float:
@@ -123,6 +133,7 @@ def main(arguments: list[str]) -> int:
         )
         print(said, flush=True)
         # Rewriting the asserts of 500 files, to say more when one fails, takes each worker minutes here.
+        os.environ["DTF_TEST_NEWEST"] = " ".join(newest_tests())
         together = [*TOGETHER, "-n", str(CORES), "--assert=plain", *(f"--ignore={each}" for each in WITH_PROCESSES)]
     elif not arguments and Path("/usr/sbin/sshd").exists():
         compile_packages()

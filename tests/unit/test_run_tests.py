@@ -86,3 +86,36 @@ def test_no_test_begins_after_the_time_that_checks_have(tmp_path: Path, until: s
     assert (json.loads(told.read_text()) if told.exists() else None) == (
         {"test": test, "when": "no time"} if until == "0" else None
     )
+
+
+def test_what_the_last_commits_touched_goes_first(run_tests: ModuleType, tmp_path: Path) -> None:
+    tests = ["tests/unit/test_run_tests.py::test_on_a_slow_machine_few_of_any_kind_get_a_second_try"]
+    tests.insert(0, "tests/unit/spec/test_hostlist.py")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "--collect-only", "-q", *tests],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "DTF_TEST_NEWEST": "tests/unit/test_run_tests.py"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    collected = ran.stdout.splitlines()
+    assert collected[0] == tests[1], ran.stdout
+    assert collected[1].startswith(tests[0])
+
+
+def test_only_files_of_tests_that_are_still_there_are_newest(
+    run_tests: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    assert run_tests.newest_tests() == []
+    (tmp_path / "tests").mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for names in (["test_old.py", "test_gone.py", "programs.py"], ["test_new.py"]):
+        for name in names:
+            (tmp_path / "tests" / name).write_text("")
+        subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+        subprocess.run([*git, "commit", "-qm", "more"], cwd=tmp_path, check=True)
+    (tmp_path / "tests" / "test_gone.py").unlink()
+    assert run_tests.newest_tests() == ["tests/test_new.py", "tests/test_old.py"]
