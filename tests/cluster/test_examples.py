@@ -84,13 +84,22 @@ def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str
 
 
 @pytest.mark.nightly
-def test_a_convolutional_network_reads_held_out_digits(environ: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("example", "said", "least"),
+    [
+        ("digits_cnn", r"360 held-out digits: ([0-9.]+)%", 96),
+        ("bracket_lstm", r"right depths in strings of 28: ([0-9.]+)%", 95),
+    ],
+)
+def test_an_example_of_one_file_learns_on_a_cluster(
+    environ: dict[str, str], example: str, said: str, least: float
+) -> None:
     up = dtfctl("up", "cluster-examples/local.yaml", environ=environ)
     assert up.returncode == 0, up.stderr
-    job = dtfctl("submit", "examples/digits_cnn.py", environ=environ)
+    job = dtfctl("submit", f"examples/{example}.py", environ=environ)
     assert job.returncode == 0, job.stdout + job.stderr
-    said = re.search(r"360 held-out digits: ([0-9.]+)%", job.stdout)
-    assert said is not None and float(said[1]) >= 96
+    found = re.search(said, job.stdout)
+    assert found is not None and float(found[1]) >= least
 
 
 @pytest.mark.slow
