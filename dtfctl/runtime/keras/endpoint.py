@@ -61,15 +61,16 @@ def make_metrics(endpoints: list[Endpoint], asked: Any, weighted: bool) -> None:
         if e.loss is None:
             continue
         made: dict[str, Any] = {}
-        for one in wanted:
-            name, metric = metric_of(one, e.output.shape.as_list(), e.loss)
-            base = name = f"{e.name}_{name}" if several else name
+        # Of those of one name an output has the last.
+        found = dict(metric_of(one, e.output.shape.as_list(), e.loss) for one in wanted)
+        for name, metric in found.items():
+            base = own = f"{e.name}_{name}" if several else name
             count = 1
-            while name in taken:
-                name, count = f"{base}_{count}", count + 1
-            taken.add(name)
-            metric._name = name
-            made[name] = metric
+            while own in taken:
+                own, count = f"{base}_{count}", count + 1
+            taken.add(own)
+            metric._name = own
+            made[own] = metric
         if weighted:
             e.weighted_metrics = made
         else:

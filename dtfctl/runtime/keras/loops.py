@@ -25,16 +25,29 @@ class Batches:
         steps: how many an epoch has; None where only the end tells.
         samples: how many examples; None where they are counted in steps.
         make: begins an epoch.
+        sized: whether callbacks see how many examples a batch has, and the mean of training weighs batches by that.
+
+    Attributes:
+        last: how many examples the last batch had.
     """
 
     def __init__(
-        self, steps: int | None, samples: int | None, make: Callable[[], Iterator[tuple[int, list[Any]]]]
+        self,
+        steps: int | None,
+        samples: int | None,
+        make: Callable[[], Iterator[tuple[int, list[Any]]]],
+        sized: bool = False,
     ) -> None:
-        self.steps, self.samples, self.make = steps, samples, make
+        self.steps, self.samples, self.make, self.sized = steps, samples, make, sized
+        self.last = 1
 
 
 def _is_iterative(x: Any) -> bool:
     return isinstance(x, (Dataset, Sequence)) or inspect.isgenerator(x) or (hasattr(x, "__next__"))
+
+
+def _is_generated(x: Any) -> bool:
+    return _is_iterative(x) and not isinstance(x, Dataset)
 
 
 def _of_arrays(values: list[Any], batch_size: int, shuffle: Any, replicas: Any = None) -> Batches:
@@ -58,7 +71,17 @@ def _of_arrays(values: list[Any], batch_size: int, shuffle: Any, replicas: Any =
             # One batch is fed as it is, whatever the order.
             yield len(chosen), values if steps == 1 else feeding.cut(values, chosen)
 
-    return Batches(steps, count, make)
+    return Batches(steps, count, make, True)
+
+
+def _beside(values: list[Any], trained: Batches) -> Batches:
+    """Cut arrays of validation into batches as large as the last that a generator gave for training."""
+
+    def make() -> Iterator[tuple[int, list[Any]]]:
+        for indices in np.split(np.arange(len(values[0])), range(trained.last, len(values[0]), trained.last)):
+            yield len(indices), feeding.cut(values, indices)
+
+    return Batches(None, None, make, True)
 
 
 def _of_tensors(values: list[Any], steps: int) -> Batches:
@@ -130,7 +153,7 @@ def _of_iterator(model: Any, mode: str, source: Any, steps: int | None, class_we
         if whole:
             source.on_epoch_end()
 
-    return Batches(steps, None, make)
+    return Batches(steps, None, make, True)
 
 
 def _batches(
@@ -173,9 +196,11 @@ def _run_epoch(
     """Run the steps of one epoch; returns the mean loss and what the metrics came to."""
     results: list[Any] = []
     weight = step = 0
-    by_steps = batches.samples is None
+    # A mean of evaluation is one of steps where the examples are not counted beforehand.
+    by_steps = not batches.sized or (batches.samples is None and mode == "test")
     for step, (size, values) in enumerate(epoch):
-        logs: dict[str, Any] = {"batch": step, "size": 1 if by_steps else size}
+        batches.last = size
+        logs: dict[str, Any] = {"batch": step, "size": size if batches.sized else 1}
         callbacks.on_batch_begin(mode, step, logs)
         outs = model._step(mode, values)
         share = 1 if by_steps else size
@@ -222,8 +247,12 @@ def fit(
         if not _is_iterative(x):
             model._ready(x, True)
         batches = _batches(model, "train", x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle)
-        # TensorFlow draws an order for it too: NumPy's generator goes on alike.
-        held_out = _batches(model, "test", vx, vy, vw, None, batch_size, validation_steps, True)
+        if _is_generated(x) and not _is_iterative(vx) and model._replicas is None:
+            model._ready(vx, True)
+            held_out = _beside(feeding.batch(model, vx, vy, vw, None), batches)
+        else:
+            # TensorFlow draws an order for it too: NumPy's generator goes on alike.
+            held_out = _batches(model, "test", vx, vy, vw, None, batch_size, validation_steps, True)
         if not _is_iterative(x) and model._weights_fed:
             batches = _batches(model, "train", x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle)
     elif validation_split and 0.0 < validation_split < 1.0:
@@ -262,7 +291,9 @@ def fit(
         logs = dict(zip(model.metrics_names, results))
         if held_out is not None and _validates(validation_freq, epoch) and not model.stop_training:
             model.reset_metrics()
+            watchers.on_begin("test")
             found = _run_epoch(model, "test", held_out, watchers, held_out.make())
+            watchers.on_end("test")
             logs |= {f"val_{name}": value for name, value in zip(model.metrics_names, found)}
         watchers.on_epoch_end(epoch, logs)
     watchers.on_end("train")

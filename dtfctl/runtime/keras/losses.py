@@ -11,7 +11,8 @@ from dtfctl.runtime.keras import (
     backend as K,
     registry,
 )
-from dtfctl.runtime.keras.reduction import Reduction, weighted_loss
+from dtfctl.runtime.keras.reduction import Reduction, valid_weights, weighted_loss
+from dtfctl.runtime.keras.signatures import bound, signature_of
 from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
 
@@ -90,26 +91,32 @@ def logcosh(y_true: Any, y_pred: Any) -> Tensor:
     return math_ops.reduce_mean(x + nn_ops.softplus(-2.0 * x) - 0.6931471805599453, axis=-1)
 
 
-def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0) -> Tensor:
+def categorical_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+) -> Tensor:
     """Compute the cross-entropy of one-hot labels: [..., classes] -> [...]."""
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
-        classes = math_ops.cast(array_ops.shape(y_true)[-1], y_pred.dtype)
+        classes = math_ops.cast(array_ops.shape(y_true)[axis], y_pred.dtype)
         y_true = y_true * (1.0 - label_smoothing) + (label_smoothing / classes)
-    return K.categorical_crossentropy(y_true, y_pred, from_logits=from_logits)
+    return K.categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)
 
 
-def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1) -> Tensor:
+def sparse_categorical_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1, ignore_class: int | None = None
+) -> Tensor:
     """Compute the cross-entropy of labels that are numbers of classes: [...] and [..., classes] -> [...]."""
-    return K.sparse_categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)
+    return K.sparse_categorical_crossentropy(y_true, y_pred, from_logits, axis, ignore_class)
 
 
-def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0) -> Tensor:
-    """Compute the cross-entropy of labels that are 0 or 1, as a mean over the last axis."""
+def binary_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+) -> Tensor:
+    """Compute the cross-entropy of labels that are 0 or 1, as a mean over an axis."""
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
-    return math_ops.reduce_mean(K.binary_crossentropy(y_true, y_pred, from_logits=from_logits), axis=-1)
+    return math_ops.reduce_mean(K.binary_crossentropy(y_true, y_pred, from_logits=from_logits), axis=axis)
 
 
 def kullback_leibler_divergence(y_true: Any, y_pred: Any) -> Tensor:
@@ -131,6 +138,10 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     return -math_ops.reduce_sum(y_true * y_pred, axis=axis)
 
 
+def _mask(value: Any) -> Any:
+    return getattr(value, "_keras_mask", None)
+
+
 class Loss:
     """Base of losses as objects: subclasses define `call`, which gives one value an example.
 
@@ -146,7 +157,9 @@ class Loss:
         from dtfctl.runtime.framework.graph_keys import name_scope
 
         with name_scope((self.name or type(self).__name__).replace("<", "").replace(">", "")):
-            return weighted_loss(self.call(y_true, y_pred), sample_weight, self.reduction)
+            values = self.call(y_true, y_pred)
+            weights = valid_weights(values, sample_weight, [_mask(y_pred), _mask(values)], self.reduction)
+            return weighted_loss(values, weights, self.reduction)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Compute one value an example."""
@@ -195,29 +208,23 @@ def squeeze_last(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     return y_true, y_pred
 
 
-def _wrapper(function: Callable[..., Any], class_name: str, first: str = "", default: Any = None) -> type[Loss]:
+def _wrapper(function: Callable[..., Any], class_name: str, name: str | None = None, **own: Any) -> type[Loss]:
     """Make the class of a loss function, whose own arguments come before the reduction."""
+    signature = signature_of(**own, reduction=Reduction.AUTO, name=name or function.__name__)
 
     class Wrapped(LossFunctionWrapper):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            own = ["from_logits", "label_smoothing"] if first == "from_logits" else [first] if first else []
-            if function is sparse_categorical_crossentropy:
-                own = ["from_logits"]
-            given = dict(zip([*own, "reduction", "name"], args), **kwargs)
-            reduction = given.pop("reduction", Reduction.AUTO)
-            name = given.pop("name", None) or function.__name__
-            unknown = set(given) - set(own)
-            if unknown:
-                raise TypeError(f"{class_name} got an unexpected argument: {sorted(unknown)[0]}")
-            if first and first not in given and default is not None:
-                given[first] = default
-            super().__init__(function, reduction, name, **given)
+            given = bound(signature, class_name, *args, **kwargs)
+            reduction, label = given.pop("reduction"), given.pop("name")
+            super().__init__(function, reduction, label, **given)
 
+    Wrapped.__init__.__signature__ = signature  # type: ignore[attr-defined]
     Wrapped.__name__ = Wrapped.__qualname__ = class_name
     Wrapped.__doc__ = f"`{function.__name__}` as an object, with a reduction."
     return Wrapped
 
 
+_SMOOTHED: dict[str, Any] = {"from_logits": False, "label_smoothing": 0.0, "axis": -1}
 MeanSquaredError = _wrapper(mean_squared_error, "MeanSquaredError")
 MeanAbsoluteError = _wrapper(mean_absolute_error, "MeanAbsoluteError")
 MeanAbsolutePercentageError = _wrapper(mean_absolute_percentage_error, "MeanAbsolutePercentageError")
@@ -225,16 +232,16 @@ MeanSquaredLogarithmicError = _wrapper(mean_squared_logarithmic_error, "MeanSqua
 SquaredHinge = _wrapper(squared_hinge, "SquaredHinge")
 Hinge = _wrapper(hinge, "Hinge")
 CategoricalHinge = _wrapper(categorical_hinge, "CategoricalHinge")
-Huber = _wrapper(huber_loss, "Huber", "delta", 1.0)
-LogCosh = _wrapper(logcosh, "LogCosh")
-CategoricalCrossentropy = _wrapper(categorical_crossentropy, "CategoricalCrossentropy", "from_logits")
+Huber = _wrapper(huber_loss, "Huber", delta=1.0)
+LogCosh = _wrapper(logcosh, "LogCosh", "log_cosh")
+CategoricalCrossentropy = _wrapper(categorical_crossentropy, "CategoricalCrossentropy", **_SMOOTHED)
 SparseCategoricalCrossentropy = _wrapper(
-    sparse_categorical_crossentropy, "SparseCategoricalCrossentropy", "from_logits"
+    sparse_categorical_crossentropy, "SparseCategoricalCrossentropy", from_logits=False, ignore_class=None
 )
-BinaryCrossentropy = _wrapper(binary_crossentropy, "BinaryCrossentropy", "from_logits")
-KLDivergence = _wrapper(kullback_leibler_divergence, "KLDivergence")
+BinaryCrossentropy = _wrapper(binary_crossentropy, "BinaryCrossentropy", **_SMOOTHED)
+KLDivergence = _wrapper(kullback_leibler_divergence, "KLDivergence", "kl_divergence")
 Poisson = _wrapper(poisson, "Poisson")
-CosineSimilarity = _wrapper(cosine_similarity, "CosineSimilarity", "axis", -1)
+CosineSimilarity = _wrapper(cosine_similarity, "CosineSimilarity", axis=-1)
 
 mse = MSE = mean_squared_error
 mae = MAE = mean_absolute_error

@@ -51,6 +51,26 @@ def weigh(losses: Any, sample_weight: Any) -> Tensor:
         return math_ops.multiply(values, weights)
 
 
+def valid_weights(losses: Any, sample_weight: Any, masks: list[Any], reduction: str) -> Any:
+    """Make weights of masks that say which losses count, and of the examples' weights.
+
+    Where a mean is taken it is one of those that count.
+    """
+    dtype = convert_to_tensor(losses).dtype
+    found = [math_ops.cast(mask, dtype) for mask in masks if mask is not None]
+    if not found:
+        return sample_weight
+    mask = found[0] if len(found) == 1 else math_ops.multiply(*found)
+    if reduction in (Reduction.AUTO, Reduction.SUM_OVER_BATCH_SIZE):
+        mask *= math_ops.cast(array_ops.size(mask), dtype) / math_ops.reduce_sum(mask)
+    if sample_weight is None:
+        return mask
+    weights = math_ops.cast(sample_weight, dtype)
+    for _ in range((mask.shape.rank or 0) - (weights.shape.rank or 0)):
+        weights = array_ops.expand_dims(weights, -1)
+    return weights * mask
+
+
 def reduce(losses: Tensor, reduction: str) -> Tensor:
     """Make one number of losses."""
     if reduction == Reduction.NONE:

@@ -12,13 +12,14 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.keras import backend, feeding, loops, losses, metrics as metrics_module, optimizers, state
 from dtfctl.runtime.keras.endpoint import Endpoint, call_metrics, make_metrics, output_loss, per_output
+from dtfctl.runtime.keras.from_generators import FromGenerators
 from dtfctl.runtime.keras.network import Network
 from dtfctl.runtime.keras.replicated import Replicas
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.replication import contexts
 
 
-class Model(Network):
+class Model(FromGenerators, Network):
     """Layers with `compile`, `fit`, `evaluate` and `predict`.
 
     Made of `inputs` and `outputs` that come from `tf.keras.Input`, or by subclasses that define `call`.
@@ -334,6 +335,9 @@ class Model(Network):
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
         validation_freq: Any = 1,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Train for some epochs, on arrays, a generator or a `tf.data.Dataset`.
@@ -344,14 +348,13 @@ class Model(Network):
             verbose: 0 for nothing, 1 for a bar, 2 for a line an epoch.
             validation_split: what part of the data, from its end, is kept for validation.
             shuffle: draw the order anew each epoch, with NumPy's global generator.
+            max_queue_size, workers, use_multiprocessing: of generators, which run in this thread here.
 
         Returns:
             A History, whose `history` has a list of values for each name.
         """
         if "nb_epoch" in kwargs:
             epochs = kwargs.pop("nb_epoch")
-        for name in ("max_queue_size", "workers", "use_multiprocessing"):
-            kwargs.pop(name, None)
         if kwargs:
             raise TypeError(f"Unrecognized keyword arguments: {kwargs}")
         return loops.fit(
@@ -382,10 +385,19 @@ class Model(Network):
         sample_weight: Any = None,
         steps: int | None = None,
         callbacks: Any = None,
-        **kwargs: Any,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        return_dict: bool = False,
     ) -> Any:
-        """Compute loss and metrics: a number, or a list in the order of `metrics_names`."""
-        return loops.evaluate(self, x, y, batch_size, verbose, sample_weight, steps, callbacks)
+        """Compute loss and metrics: a number, or a list in the order of `metrics_names`.
+
+        Args:
+            max_queue_size, workers, use_multiprocessing: of generators, which run in this thread here.
+            return_dict: give them by their names.
+        """
+        found = loops.evaluate(self, x, y, batch_size, verbose, sample_weight, steps, callbacks)
+        return self._named(found) if return_dict else found
 
     def predict(
         self,
@@ -394,32 +406,45 @@ class Model(Network):
         verbose: int = 0,
         steps: int | None = None,
         callbacks: Any = None,
-        **kwargs: Any,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
     ) -> Any:
-        """Compute the outputs: an array, or a list for several outputs."""
+        """Compute the outputs: an array, or a list for several outputs.
+
+        Args:
+            max_queue_size, workers, use_multiprocessing: of generators, which run in this thread here.
+        """
         return loops.predict(self, x, batch_size, verbose, steps, callbacks)
 
-    def fit_generator(self, generator: Any, steps_per_epoch: int | None = None, epochs: int = 1, **kwargs: Any) -> Any:
-        """Train on batches that a generator or a `tf.keras.utils.Sequence` gives."""
-        return self.fit(generator, steps_per_epoch=steps_per_epoch, epochs=epochs, **kwargs)
-
-    def evaluate_generator(self, generator: Any, steps: int | None = None, verbose: int = 0, **kwargs: Any) -> Any:
-        """Compute loss and metrics over batches that a generator gives."""
-        return self.evaluate(generator, steps=steps, verbose=verbose)
-
-    def predict_generator(self, generator: Any, steps: int | None = None, verbose: int = 0, **kwargs: Any) -> Any:
-        """Compute the outputs for batches that a generator gives."""
-        return self.predict(generator, steps=steps, verbose=verbose)
-
     def train_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, reset_metrics: bool = True
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        reset_metrics: bool = True,
+        return_dict: bool = False,
     ) -> Any:
-        """Do one step of training on one batch; returns loss and metrics."""
-        return self._on_batch("train", x, y, sample_weight, class_weight, reset_metrics)
+        """Do one step of training on one batch; returns loss and metrics, by their names with `return_dict`."""
+        found = self._on_batch("train", x, y, sample_weight, class_weight, reset_metrics)
+        return self._named(found) if return_dict else found
 
-    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, reset_metrics: bool = True) -> Any:
-        """Compute loss and metrics of one batch."""
-        return self._on_batch("test", x, y, sample_weight, None, reset_metrics)
+    def test_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        reset_metrics: bool = True,
+        return_dict: bool = False,
+    ) -> Any:
+        """Compute loss and metrics of one batch; by their names with `return_dict`."""
+        found = self._on_batch("test", x, y, sample_weight, None, reset_metrics)
+        return self._named(found) if return_dict else found
+
+    def _named(self, found: Any) -> dict[str, Any]:
+        """Give what `evaluate` returns by the names of it."""
+        return dict(zip(self.metrics_names, found if isinstance(found, list) else [found], strict=True))
 
     def _on_batch(self, mode: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, reset: bool) -> Any:
         self._ready(x, True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.interop.keras.argument_programs import PROGRAMS as ARGUMENTS
 from tests.interop.keras.more_programs import PROGRAMS as MORE
 
 
@@ -202,6 +203,7 @@ def callbacks(tf: Any, folder: str) -> Any:
 PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
     **{f.__name__: f for f in (mlp, cnn, text, recurrent, two_inputs, custom_layer, own_loop, callbacks)},
     **MORE,
+    **ARGUMENTS,
 }
 
 

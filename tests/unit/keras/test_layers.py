@@ -38,7 +38,6 @@ def small() -> Any:
         (lambda: tf.keras.callbacks.RemoteMonitor(), "LambdaCallback"),
         (lambda: small().compile("sgd", "mse", distribute=object()), "scope of a strategy"),
         (lambda: layers.Dense(2, partitions=3), "partitions"),
-        (lambda: layers.Conv2DTranspose(2, 3, output_padding=1), "pad or crop after it"),
     ],
 )
 def test_what_is_not_supported_fails_at_once_and_says_what_to_do(call: Any, advice: str) -> None:
@@ -173,3 +172,56 @@ def test_layers_of_both_kinds_check_what_they_expect_of_inputs() -> None:
             layer(tf.zeros([3, 5]))
         with pytest.raises(ValueError, match="min_ndim=2, found ndim=1"):
             layer(tf.zeros([4]))
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: layers.Conv2D(4, 3, groups=0), "groups must be a positive integer"),
+        (lambda: layers.Conv2D(5, 3, groups=2), "filters must be evenly divisible by the number of groups"),
+        (lambda: layers.Conv2D(4, 3, groups=2)(tf.zeros([1, 8, 8, 3])), "input channels must be evenly divisible"),
+        (lambda: layers.Conv2DTranspose(4, 3, output_padding=1), "Strides must be greater than output padding"),
+        (lambda: tf.keras.metrics.Precision(1.5), "must be in"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(make: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: tf.keras.losses.Huber(label_smoothing=1.0), "Huber.*label_smoothing"),
+        (lambda: tf.keras.losses.MeanSquaredError("none", "name", 3), "MeanSquaredError.*too many"),
+        (lambda: tf.keras.metrics.Accuracy(k=3), "Accuracy.*'k'"),
+        (lambda: small().evaluate(np.ones((1, 3)), what=1), "what"),
+        (lambda: small().predict(np.ones((1, 3)), what=1), "what"),
+    ],
+)
+def test_arguments_that_there_are_not_are_refused(make: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        make()
+
+
+def test_results_are_given_by_their_names() -> None:
+    model = small()
+    model.compile("sgd", "mse", metrics=["mae"])
+    x, y = np.ones((4, 3), np.float32), np.zeros((4, 2), np.float32)
+    named, listed = model.evaluate(x, y, verbose=0, return_dict=True), model.evaluate(x, y, verbose=0)
+    assert list(named) == model.metrics_names
+    assert list(named.values()) == listed
+    assert model.test_on_batch(x, y, return_dict=True) == pytest.approx(named)
+    assert list(model.train_on_batch(x, y, return_dict=True)) == model.metrics_names
+    alone = small()
+    alone.compile("sgd", "mse")
+    assert alone.evaluate(x, y, verbose=0, return_dict=True) == {"loss": alone.evaluate(x, y, verbose=0)}
+
+
+def test_a_threshold_of_many_counts_for_each() -> None:
+    metric = tf.keras.metrics.FalsePositives([0.1, 0.5, 0.9])
+    update = metric.update_state([0.0, 0.0, 1.0], [0.3, 0.6, 0.95])
+    session = tf.keras.backend.get_session()
+    session.run([v.initializer for v in metric.weights])
+    session.run(update)
+    assert session.run(metric.result()).tolist() == [2, 1, 0]

@@ -64,8 +64,14 @@ def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False
     return -math_ops.reduce_sum(target * math_ops.log(output), axis)
 
 
-def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Tensor:
-    """Compute the cross-entropy of labels that are numbers of classes: [...] and [..., classes] -> [...]."""
+def sparse_categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1, ignore_class: int | None = None
+) -> Tensor:
+    """Compute the cross-entropy of labels that are numbers of classes: [...] and [..., classes] -> [...].
+
+    Args:
+        ignore_class: a label whose places have no loss: 0, and a mask says which places count.
+    """
     target, output = convert_to_tensor(target), convert_to_tensor(output)
     output, from_logits = _logits(output, from_logits, "Softmax")
     if not from_logits:
@@ -74,11 +80,21 @@ def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool 
     if rank is not None and axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         output = array_ops.transpose(output, order)
-    target = math_ops.cast(target, dtypes.int64)
+    target = array_ops.reshape(math_ops.cast(target, dtypes.int64), [-1])
     shape = array_ops.shape(output)
     flat = array_ops.reshape(output, [-1, shape[-1]])
-    losses = nn_ops.sparse_softmax_cross_entropy_with_logits(labels=array_ops.reshape(target, [-1]), logits=flat)
-    return array_ops.reshape(losses, shape[:-1]) if rank is None or rank >= 3 else losses
+    if ignore_class is None:
+        losses = nn_ops.sparse_softmax_cross_entropy_with_logits(labels=target, logits=flat)
+        return array_ops.reshape(losses, shape[:-1]) if rank is None or rank >= 3 else losses
+    counts = math_ops.not_equal(target, math_ops.cast(ignore_class, dtypes.int64))
+    kept = nn_ops.sparse_softmax_cross_entropy_with_logits(
+        labels=array_ops.boolean_mask(target, counts), logits=array_ops.boolean_mask(flat, counts)
+    )
+    counts = array_ops.reshape(counts, shape[:-1])
+    losses = array_ops.scatter_nd(array_ops.where(counts), kept, math_ops.cast(shape[:-1], dtypes.int64))
+    losses.set_shape(output.shape[:-1])
+    losses._keras_mask = counts  # type: ignore[attr-defined]
+    return losses
 
 
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Tensor:

@@ -53,8 +53,10 @@ class EarlyStopping(_Monitor):
         mode: str = "auto",
         baseline: float | None = None,
         restore_best_weights: bool = False,
+        start_from_epoch: int = 0,
     ) -> None:
         super().__init__(monitor, mode, min_delta)
+        self.start_from_epoch = start_from_epoch
         self.patience, self.verbose, self.baseline = patience, verbose, baseline
         self.restore_best_weights = restore_best_weights
         self.stopped_epoch = self.wait = 0
@@ -68,7 +70,7 @@ class EarlyStopping(_Monitor):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Look at the value."""
         current = self._current(logs)
-        if current is None:
+        if current is None or epoch < self.start_from_epoch:
             return
         if self.monitor_op(current - self.min_delta, self.best):
             self.best, self.wait = current, 0

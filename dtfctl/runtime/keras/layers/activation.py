@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.keras import activations, initializers
+from dtfctl.runtime.keras import activations, constraints, initializers, regularizers
 from dtfctl.runtime.keras.base_layer import Layer
+from dtfctl.runtime.keras.layers.core import described
 from dtfctl.runtime.ops import math_ops, nn_ops
 
 
@@ -47,9 +48,18 @@ class PReLU(_Same):
 
     _arguments = ("shared_axes",)
 
-    def __init__(self, alpha_initializer: Any = "zeros", shared_axes: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        alpha_initializer: Any = "zeros",
+        alpha_regularizer: Any = None,
+        alpha_constraint: Any = None,
+        shared_axes: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.alpha_initializer = initializers.get(alpha_initializer)
+        self.alpha_regularizer = regularizers.get(alpha_regularizer)
+        self.alpha_constraint = constraints.get(alpha_constraint)
         self.shared_axes = [shared_axes] if isinstance(shared_axes, int) else shared_axes
 
     def build(self, input_shape: Any) -> None:
@@ -57,12 +67,22 @@ class PReLU(_Same):
         shape = TensorShape(input_shape).as_list()[1:]
         for axis in self.shared_axes or ():
             shape[axis - 1] = 1
-        self.alpha = self.add_weight("alpha", shape, initializer=self.alpha_initializer)
+        self.alpha = self.add_weight(
+            "alpha",
+            shape,
+            initializer=self.alpha_initializer,
+            regularizer=self.alpha_regularizer,
+            constraint=self.alpha_constraint,
+        )
         self.built = True
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs for inputs."""
         return nn_ops.relu(inputs) - self.alpha * nn_ops.relu(-inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        return {**super().get_config(), **described(self, "alpha_initializer", "alpha_regularizer", "alpha_constraint")}
 
 
 class ELU(_Same):

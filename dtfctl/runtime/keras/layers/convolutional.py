@@ -29,6 +29,7 @@ class Conv(Layer):
         padding: str = "valid",
         data_format: str | None = None,
         dilation_rate: Any = 1,
+        groups: int = 1,
         activation: Any = None,
         use_bias: bool = True,
         kernel_initializer: Any = "glorot_uniform",
@@ -42,7 +43,14 @@ class Conv(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self._activity_regularizer = regularizers.get(activity_regularizer)
-        self.filters, self.use_bias = filters, use_bias
+        if groups is None or groups <= 0:
+            raise ValueError(f"The number of groups must be a positive integer. Received: groups={groups}.")
+        if filters is not None and filters % groups:
+            raise ValueError(
+                "The number of filters must be evenly divisible by the number of groups. Received: "
+                f"groups={groups}, filters={filters}."
+            )
+        self.filters, self.use_bias, self.groups = filters, use_bias, groups
         self.kernel_size = sized(kernel_size, self.rank, "kernel_size")
         self.strides = sized(strides, self.rank, "strides")
         self.padding = padding.lower()
@@ -73,7 +81,12 @@ class Conv(Layer):
         return -1 if self.data_format == "channels_last" else 1
 
     def _kernel_shape(self, channels: int) -> tuple[int, ...]:
-        return (*self.kernel_size, channels, self.filters or 0)
+        if channels % self.groups:
+            raise ValueError(
+                "The number of input channels must be evenly divisible by the number of groups. Received "
+                f"groups={self.groups}, but the input has {channels} channels."
+            )
+        return (*self.kernel_size, channels // self.groups, self.filters or 0)
 
     def build(self, input_shape: Any) -> None:
         """Make kernel and bias."""
@@ -152,6 +165,7 @@ class Conv(Layer):
             "padding",
             "data_format",
             "dilation_rate",
+            "groups",
             "activation",
             "use_bias",
         )
@@ -180,20 +194,48 @@ class Conv2DTranspose(Conv):
     """Convolve transposed: [batch, height, width, channels] -> larger images of `filters` channels."""
 
     def __init__(
-        self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", **kwargs: Any
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        output_padding: Any = None,
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
+        activation: Any = None,
+        use_bias: bool = True,
+        **kwargs: Any,
     ) -> None:
-        if kwargs.pop("output_padding", None) is not None:
-            raise NotImplementedError(
-                "tf.keras.layers.Conv2DTranspose: output_padding is not supported; pad or crop after it"
-            )
-        super().__init__(filters, kernel_size, strides, padding, **kwargs)
+        super().__init__(
+            filters,
+            kernel_size,
+            strides,
+            padding,
+            data_format,
+            dilation_rate,
+            activation=activation,
+            use_bias=use_bias,
+            **kwargs,
+        )
+        self.output_padding = None if output_padding is None else sized(output_padding, 2, "output_padding")
+        for stride, more in zip(self.strides, self.output_padding or ()):
+            if stride <= more:
+                raise ValueError(
+                    f"Strides must be greater than output padding. Received strides={self.strides}, "
+                    f"output_padding={self.output_padding}."
+                )
 
     def _kernel_shape(self, channels: int) -> tuple[int, ...]:
         return (*self.kernel_size, self.filters or 0, channels)
 
     def _grown(self, length: Any, axis: int) -> Any:
-        size, stride = self.kernel_size[axis], self.strides[axis]
-        return None if length is None else grown_length(length, size, stride, self.padding)
+        if length is None:
+            return None
+        size, stride = (self.kernel_size[axis] - 1) * self.dilation_rate[axis] + 1, self.strides[axis]
+        if self.output_padding is None:
+            return grown_length(length, size, stride, self.padding)
+        cut = 2 * (size // 2) if self.padding == "same" else 0
+        return (length - 1) * stride + size - cut + self.output_padding[axis]
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs for inputs."""
@@ -210,6 +252,7 @@ class Conv2DTranspose(Conv):
             strides,
             self.padding.upper(),
             self._wire(2),
+            dilations=[1, *self.dilation_rate, 1] if last else [1, 1, *self.dilation_rate],
         )
         outputs.set_shape(self.compute_output_shape(inputs.shape))
         return self._finish(outputs)
@@ -220,6 +263,10 @@ class Conv2DTranspose(Conv):
         last = self.data_format == "channels_last"
         sizes = [self._grown(n, i) for i, n in enumerate(dims[1:3] if last else dims[2:4])]
         return TensorShape([dims[0], *sizes, self.filters] if last else [dims[0], self.filters, *sizes])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        return {**super().get_config(), "output_padding": self.output_padding}
 
 
 class DepthwiseConv2D(Conv):
@@ -234,6 +281,7 @@ class DepthwiseConv2D(Conv):
         padding: str = "valid",
         depth_multiplier: int = 1,
         data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
         activation: Any = None,
         use_bias: bool = True,
         depthwise_initializer: Any = "glorot_uniform",
@@ -251,6 +299,7 @@ class DepthwiseConv2D(Conv):
             strides=strides,
             padding=padding,
             data_format=data_format,
+            dilation_rate=dilation_rate,
             activation=activation,
             use_bias=use_bias,
             bias_initializer=bias_initializer,
@@ -288,7 +337,7 @@ class DepthwiseConv2D(Conv):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         config = super().get_config()
-        for name in ("filters", "kernel_initializer", "kernel_regularizer", "kernel_constraint", "dilation_rate"):
+        for name in ("filters", "kernel_initializer", "kernel_regularizer", "kernel_constraint"):
             config.pop(name)
         names = ("depth_multiplier", "depthwise_initializer", "depthwise_regularizer", "depthwise_constraint")
         return {**config, **described(self, *names)}
@@ -313,6 +362,11 @@ class SeparableConv2D(Conv):
         bias_initializer: Any = "zeros",
         depthwise_regularizer: Any = None,
         pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -322,9 +376,12 @@ class SeparableConv2D(Conv):
             padding,
             data_format,
             dilation_rate,
-            activation,
-            use_bias,
+            activation=activation,
+            use_bias=use_bias,
             bias_initializer=bias_initializer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            bias_constraint=bias_constraint,
             **kwargs,
         )
         self.depth_multiplier = depth_multiplier
@@ -332,6 +389,8 @@ class SeparableConv2D(Conv):
         self.pointwise_initializer = initializers.get(pointwise_initializer)
         self.depthwise_regularizer = regularizers.get(depthwise_regularizer)
         self.pointwise_regularizer = regularizers.get(pointwise_regularizer)
+        self.depthwise_constraint = constraints.get(depthwise_constraint)
+        self.pointwise_constraint = constraints.get(pointwise_constraint)
 
     def build(self, input_shape: Any) -> None:
         """Make kernels and bias."""
@@ -339,10 +398,18 @@ class SeparableConv2D(Conv):
         shape = (*self.kernel_size, channels, self.depth_multiplier)
         mixed = (1, 1, channels * self.depth_multiplier, self.filters)
         self.depthwise_kernel = self.add_weight(
-            "depthwise_kernel", shape, initializer=self.depthwise_initializer, regularizer=self.depthwise_regularizer
+            "depthwise_kernel",
+            shape,
+            initializer=self.depthwise_initializer,
+            regularizer=self.depthwise_regularizer,
+            constraint=self.depthwise_constraint,
         )
         self.pointwise_kernel = self.add_weight(
-            "pointwise_kernel", mixed, initializer=self.pointwise_initializer, regularizer=self.pointwise_regularizer
+            "pointwise_kernel",
+            mixed,
+            initializer=self.pointwise_initializer,
+            regularizer=self.pointwise_regularizer,
+            constraint=self.pointwise_constraint,
         )
         self._add_bias(self.filters or 0)
         self.built = True
@@ -363,11 +430,9 @@ class SeparableConv2D(Conv):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
-        config = super().get_config()
-        for name in ("kernel_initializer", "kernel_regularizer", "kernel_constraint"):
-            config.pop(name)
         names = ("depth_multiplier", "depthwise_initializer", "pointwise_initializer", "depthwise_regularizer")
-        return {**config, **described(self, *names, "pointwise_regularizer")}
+        more = ("pointwise_regularizer", "depthwise_constraint", "pointwise_constraint")
+        return {**super().get_config(), **described(self, *names, *more)}
 
 
 Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D

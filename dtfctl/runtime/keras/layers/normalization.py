@@ -205,6 +205,10 @@ class LayerNormalization(Layer):
         scale: bool = True,
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -214,6 +218,10 @@ class LayerNormalization(Layer):
             initializers.get(beta_initializer),
             initializers.get(gamma_initializer),
         )
+        self.beta_regularizer = regularizers.get(beta_regularizer)
+        self.gamma_regularizer = regularizers.get(gamma_regularizer)
+        self.beta_constraint = constraints.get(beta_constraint)
+        self.gamma_constraint = constraints.get(gamma_constraint)
         self.gamma: Any = None
         self.beta: Any = None
 
@@ -224,9 +232,21 @@ class LayerNormalization(Layer):
         self._wide = [n if i in self._axes else 1 for i, n in enumerate(dims)]
         shape = [dims[a] for a in self._axes]
         if self.scale:
-            self.gamma = self.add_weight("gamma", shape, initializer=self.gamma_initializer)
+            self.gamma = self.add_weight(
+                "gamma",
+                shape,
+                initializer=self.gamma_initializer,
+                regularizer=self.gamma_regularizer,
+                constraint=self.gamma_constraint,
+            )
         if self.center:
-            self.beta = self.add_weight("beta", shape, initializer=self.beta_initializer)
+            self.beta = self.add_weight(
+                "beta",
+                shape,
+                initializer=self.beta_initializer,
+                regularizer=self.beta_regularizer,
+                constraint=self.beta_constraint,
+            )
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -245,4 +265,5 @@ class LayerNormalization(Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         names = ("axis", "epsilon", "center", "scale", "beta_initializer", "gamma_initializer")
-        return {**super().get_config(), **described(self, *names)}
+        more = ("beta_regularizer", "gamma_regularizer", "beta_constraint", "gamma_constraint")
+        return {**super().get_config(), **described(self, *names, *more)}

@@ -15,8 +15,19 @@ from dtfctl.runtime.keras import losses, registry
 from dtfctl.runtime.keras.backend.values import batch_set_value
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.losses import squeeze_last
+from dtfctl.runtime.keras.metrics import accuracies
+from dtfctl.runtime.keras.metrics.accuracies import (
+    accuracy as accuracy,
+    binary_accuracy as binary_accuracy,
+    categorical_accuracy as categorical_accuracy,
+    sparse_categorical_accuracy as sparse_categorical_accuracy,
+    sparse_top_k_categorical_accuracy as sparse_top_k_categorical_accuracy,
+    top_k_categorical_accuracy as top_k_categorical_accuracy,
+)
 from dtfctl.runtime.keras.provided import Role, provides
-from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
+from dtfctl.runtime.keras.reduction import Reduction, valid_weights
+from dtfctl.runtime.keras.signatures import bound, signature_of
+from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
 from dtfctl.runtime.replication import contexts
@@ -154,82 +165,48 @@ class MeanMetricWrapper(Mean):
         if self._fn is not sparse_categorical_accuracy:
             y_true = math_ops.cast(y_true, self._dtype)
         y_true, y_pred = squeeze_last(y_true, y_pred)
-        return super().update_state(self._fn(y_true, y_pred, **self._fn_kwargs), sample_weight)
+        values = self._fn(y_true, y_pred, **self._fn_kwargs)
+        mask = getattr(values, "_keras_mask", None)
+        return super().update_state(values, valid_weights(values, sample_weight, [mask], Reduction.NONE))
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
         return {**super().get_config(), **self._fn_kwargs}
 
 
-def accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Say where labels and predictions are equal: 1.0 or 0.0."""
-    y_true, y_pred = convert_to_tensor(y_true), convert_to_tensor(y_pred)
-    if y_true.dtype != y_pred.dtype:
-        y_pred = math_ops.cast(y_pred, y_true.dtype)
-    return math_ops.cast(math_ops.equal(y_true, y_pred), dtypes.float32)
+def _mean_of(
+    function: Callable[..., Any], class_name: str, name: str, first: dict[str, Any] | None = None, **own: Any
+) -> type[Metric]:
+    """Make the class of the mean of a function, whose own arguments come after the type of data.
 
+    Args:
+        first: those that come before the name.
+    """
+    signature = signature_of(**(first or {}), name=name, dtype=None, **own)
 
-def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
-    """Compute how many predictions are on their labels' side of the threshold, over the last axis."""
-    y_pred = convert_to_tensor(y_pred)
-    over = math_ops.cast(y_pred > threshold, y_pred.dtype)
-    return math_ops.reduce_mean(math_ops.cast(math_ops.equal(y_true, over), dtypes.float32), axis=-1)
-
-
-def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Say where the largest prediction is that of the one-hot label."""
-    same = math_ops.equal(math_ops.argmax(y_true, axis=-1), math_ops.argmax(y_pred, axis=-1))
-    return math_ops.cast(same, dtypes.float32)
-
-
-def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Say where the largest prediction is that of the label's class."""
-    y_true, y_pred = convert_to_tensor(y_true), convert_to_tensor(y_pred)
-    true_rank, pred_rank = y_true.shape.rank, y_pred.shape.rank
-    if true_rank is not None and true_rank == pred_rank:
-        y_true = array_ops.squeeze(y_true, [-1])
-    best = math_ops.argmax(y_pred, axis=-1)
-    if best.dtype != y_true.dtype:
-        best = math_ops.cast(best, y_true.dtype)
-    return math_ops.cast(math_ops.equal(y_true, best), dtypes.float32)
-
-
-def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Say where the one-hot label's class is among the k largest predictions."""
-    best = math_ops.argmax(y_true, axis=-1)
-    return math_ops.cast(nn_ops.in_top_k(y_pred, best, k), dtypes.float32)
-
-
-def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Say where the label's class is among the k largest predictions."""
-    flat = array_ops.reshape(math_ops.cast(y_true, dtypes.int32), [-1])
-    return math_ops.cast(nn_ops.in_top_k(y_pred, flat, k), dtypes.float32)
-
-
-def _mean_of(function: Callable[..., Any], class_name: str, default_name: str, *own: str) -> type[Metric]:
     class Wrapped(MeanMetricWrapper):
-        def __init__(self, name: str | None = default_name, dtype: Any = None, **kwargs: Any) -> None:
-            unknown = set(kwargs) - set(own)
-            if unknown:
-                raise TypeError(f"{class_name} got an unexpected argument: {sorted(unknown)[0]}")
-            super().__init__(function, name, dtype, **kwargs)
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            given = bound(signature, class_name, *args, **kwargs)
+            label, dtype = given.pop("name"), given.pop("dtype")
+            super().__init__(function, label, dtype, **given)
 
+    Wrapped.__init__.__signature__ = signature  # type: ignore[attr-defined]
     Wrapped.__name__ = Wrapped.__qualname__ = class_name
     Wrapped.__doc__ = f"The mean of `{function.__name__}`."
     return Wrapped
 
 
 Accuracy = _mean_of(accuracy, "Accuracy", "accuracy")
-BinaryAccuracy = _mean_of(binary_accuracy, "BinaryAccuracy", "binary_accuracy", "threshold")
+BinaryAccuracy = _mean_of(binary_accuracy, "BinaryAccuracy", "binary_accuracy", threshold=0.5)
 CategoricalAccuracy = _mean_of(categorical_accuracy, "CategoricalAccuracy", "categorical_accuracy")
 SparseCategoricalAccuracy = _mean_of(
     sparse_categorical_accuracy, "SparseCategoricalAccuracy", "sparse_categorical_accuracy"
 )
 TopKCategoricalAccuracy = _mean_of(
-    top_k_categorical_accuracy, "TopKCategoricalAccuracy", "top_k_categorical_accuracy", "k"
+    top_k_categorical_accuracy, "TopKCategoricalAccuracy", "top_k_categorical_accuracy", {"k": 5}
 )
 SparseTopKCategoricalAccuracy = _mean_of(
-    sparse_top_k_categorical_accuracy, "SparseTopKCategoricalAccuracy", "sparse_top_k_categorical_accuracy", "k"
+    sparse_top_k_categorical_accuracy, "SparseTopKCategoricalAccuracy", "sparse_top_k_categorical_accuracy", {"k": 5}
 )
 MeanSquaredError = _mean_of(losses.mean_squared_error, "MeanSquaredError", "mean_squared_error")
 MeanAbsoluteError = _mean_of(losses.mean_absolute_error, "MeanAbsoluteError", "mean_absolute_error")
@@ -240,18 +217,29 @@ MeanSquaredLogarithmicError = _mean_of(
     losses.mean_squared_logarithmic_error, "MeanSquaredLogarithmicError", "mean_squared_logarithmic_error"
 )
 BinaryCrossentropy = _mean_of(
-    losses.binary_crossentropy, "BinaryCrossentropy", "binary_crossentropy", "from_logits", "label_smoothing"
+    losses.binary_crossentropy, "BinaryCrossentropy", "binary_crossentropy", from_logits=False, label_smoothing=0
 )
 CategoricalCrossentropy = _mean_of(
-    *(losses.categorical_crossentropy, "CategoricalCrossentropy", "categorical_crossentropy"),
-    *("from_logits", "label_smoothing"),
+    losses.categorical_crossentropy,
+    "CategoricalCrossentropy",
+    "categorical_crossentropy",
+    from_logits=False,
+    label_smoothing=0,
+    axis=-1,
 )
 SparseCategoricalCrossentropy = _mean_of(
-    *(losses.sparse_categorical_crossentropy, "SparseCategoricalCrossentropy", "sparse_categorical_crossentropy"),
-    "from_logits",
+    losses.sparse_categorical_crossentropy,
+    "SparseCategoricalCrossentropy",
+    "sparse_categorical_crossentropy",
+    from_logits=False,
+    ignore_class=None,
+    axis=-1,
 )
 Hinge = _mean_of(losses.hinge, "Hinge", "hinge")
 SquaredHinge = _mean_of(losses.squared_hinge, "SquaredHinge", "squared_hinge")
+CategoricalHinge = _mean_of(losses.categorical_hinge, "CategoricalHinge", "categorical_hinge")
+CosineSimilarity = _mean_of(accuracies.cosine_similarity, "CosineSimilarity", "cosine_similarity", axis=-1)
+LogCoshError = _mean_of(losses.logcosh, "LogCoshError", "logcosh")
 Poisson = _mean_of(losses.poisson, "Poisson", "poisson")
 KLDivergence = _mean_of(losses.kullback_leibler_divergence, "KLDivergence", "kullback_leibler_divergence")
 
@@ -274,40 +262,53 @@ class RootMeanSquaredError(Mean):
 
 
 class _Counted(Metric):
-    """Sums over examples of what is true of labels and predictions at one threshold."""
+    """Sums over examples of what is true of labels and predictions, at one threshold or at several."""
 
     _counts: tuple[str, ...]
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
-        if isinstance(thresholds, (list, tuple)) and len(thresholds) != 1:
-            raise NotImplementedError("tf.keras metrics have one threshold here; make one metric for each")
         self.thresholds = thresholds
-        self._threshold = thresholds[0] if isinstance(thresholds, (list, tuple)) else thresholds
+        self.top_k: int | None = None
+        self.class_id: int | None = None
+        given = [0.5] if thresholds is None else np.ravel(thresholds).tolist()
+        if not all(0 <= threshold <= 1 for threshold in given):
+            raise ValueError(f"Threshold values must be in [0, 1]. Received: {thresholds}")
+        self._thresholds = np.array(given, np.float32)
         for kind in self._counts:
-            setattr(self, kind, self.add_weight(kind, (1,)))
+            setattr(self, kind, self.add_weight(kind, (len(given),)))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Make the op that adds a batch."""
-        threshold = 0.5 if self._threshold is None else self._threshold
-        positive = math_ops.cast(math_ops.cast(y_true, dtypes.bool_), self._dtype)
-        predicted = math_ops.cast(math_ops.cast(y_pred, self._dtype) > threshold, self._dtype)
-        positive, predicted = squeeze_last(positive, predicted)
+        truth = math_ops.cast(math_ops.cast(y_true, dtypes.bool_), self._dtype)
+        truth, guess = squeeze_last(truth, math_ops.cast(y_pred, self._dtype))
+        if self.top_k is not None:
+            guess = accuracies.only_largest(guess, self.top_k)
+        if self.class_id is not None:
+            truth, guess = (each[..., self.class_id : self.class_id + 1] for each in (truth, guess))
+        positive = array_ops.reshape(truth, [1, -1])
+        predicted = math_ops.cast(array_ops.reshape(guess, [1, -1]) > self._thresholds[:, None], self._dtype)
+        weights: Any = 1.0
+        if sample_weight is not None:
+            weights = math_ops.cast(sample_weight, self._dtype)
+            for _ in range((guess.shape.rank or 0) - (weights.shape.rank or 0)):
+                weights = array_ops.expand_dims(weights, -1)
+            weights = array_ops.reshape(weights * array_ops.ones_like(guess), [1, -1])
         kinds = {
             "true_positives": lambda: positive * predicted,
             "false_positives": lambda: (1.0 - positive) * predicted,
             "true_negatives": lambda: (1.0 - positive) * (1.0 - predicted),
             "false_negatives": lambda: positive * (1.0 - predicted),
         }
-        updates = []
-        for kind in self._counts:
-            values, _ = _weighted(kinds[kind](), sample_weight)
-            updates.append(getattr(self, kind).assign_add(array_ops.reshape(math_ops.reduce_sum(values), [1])).op)
-        return group(*updates)
+        sums = {kind: math_ops.reduce_sum(kinds[kind]() * weights, axis=1) for kind in self._counts}
+        return group(*(getattr(self, kind).assign_add(found).op for kind, found in sums.items()))
+
+    def _one_or_all(self, found: Any) -> Any:
+        return found[0] if len(self._thresholds) == 1 else array_ops.identity(found)
 
     def result(self) -> Any:
-        """Compute the number from the variables."""
-        return array_ops.identity(getattr(self, self._counts[0])[0])
+        """Compute the number from the variables: one for each threshold where there are several."""
+        return array_ops.identity(self._one_or_all(getattr(self, self._counts[0])))
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
@@ -339,14 +340,36 @@ class FalseNegatives(_Counted):
 
 
 class Precision(_Counted):
-    """How many of those that are predicted 1 are 1."""
+    """How many of those that are predicted 1 are 1.
+
+    Args:
+        top_k: those that are predicted 1 are the k largest of the last axis, whatever they are without thresholds.
+        class_id: the place in the last axis that is looked at.
+    """
 
     _counts = ("true_positives", "false_positives")
 
+    def __init__(
+        self,
+        thresholds: Any = None,
+        top_k: int | None = None,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(thresholds, name, dtype)
+        self.top_k, self.class_id = top_k, class_id
+        if thresholds is None and top_k is not None:
+            self._thresholds = np.array([accuracies.NEVER], np.float32)
+
     def result(self) -> Any:
-        """Compute the number from the variables."""
+        """Compute the number from the variables: one for each threshold where there are several."""
         first, second = (getattr(self, kind) for kind in self._counts)
-        return math_ops.div_no_nan(first, first + second)[0]
+        return self._one_or_all(math_ops.div_no_nan(first, first + second))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {**super().get_config(), "top_k": self.top_k, "class_id": self.class_id}
 
 
 class Recall(Precision):
@@ -419,9 +442,10 @@ _FUNCTIONS = (
     *(sparse_top_k_categorical_accuracy, losses.mean_squared_error, losses.mean_absolute_error),
     *(losses.mean_absolute_percentage_error, losses.mean_squared_logarithmic_error, losses.binary_crossentropy),
     *(losses.categorical_crossentropy, losses.sparse_categorical_crossentropy, losses.hinge, losses.squared_hinge),
-    *(losses.poisson, losses.kullback_leibler_divergence, losses.cosine_similarity, losses.logcosh),
+    *(losses.poisson, losses.kullback_leibler_divergence, accuracies.cosine_similarity, losses.logcosh),
 )
 _OBJECTS: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS}
+_OBJECTS["cosine_proximity"] = accuracies.cosine_similarity
 _OBJECTS |= {"mse": mse, "MSE": mse, "mae": mae, "MAE": mae, "mape": mape, "msle": msle}
 _OBJECTS |= {
     name: value for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, Metric)
