@@ -1,7 +1,7 @@
-"""A browser that looks at a dashboard: python browser_page.py URL JOB [--shots FOLDER] [--only NAME].
+"""A browser that looks at a dashboard: python browser_page.py URL JOB --only NAME [--shots FOLDER].
 
-In a Python that has playwright. Prints what it found as JSON. With a folder it leaves pictures there; with a name it
-does that alone: `digits` draws some, for the job's model to tell, `study` waits for one of `dtfctl tune` to end.
+In a Python that has playwright. Prints what it found as JSON. NAME is a function of this file; with a folder it leaves
+pictures there.
 """
 
 from __future__ import annotations
@@ -71,16 +71,14 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("job")
     parser.add_argument("--shots", type=Path)
-    parser.add_argument("--only", choices=("digits", "study"))
+    looks = {look.__name__: look for look in (strangers, pages, draw, digits, study, phone, live, deeds)}
+    parser.add_argument("--only", choices=looks, required=True)
     given = parser.parse_args()
-    looks = {"digits": (digits,), "study": (study,)}.get(given.only, (strangers, pages, draw, phone, live, deeds))
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         looker = Looker(browser, given.url, given.shots)
-        found: dict[str, Any] = {}
-        for look in looks:
-            found |= look(looker, given.job)
+        found = looks[given.only](looker, given.job)
         browser.close()
     print(json.dumps({**found, "problems": looker.problems}))
     return 0
@@ -185,7 +183,7 @@ def draw(looker: Looker, job: str) -> dict[str, Any]:
 
 
 def digits(looker: Looker, job: str) -> dict[str, Any]:
-    """Draw some digits, and hear what a model takes them for."""
+    """Draw some digits, and read what a model takes them for."""
     page = looker.open(looker.url)
     expect(page.locator(".live")).to_have_text("live")
     page.goto(f"{looker.base}/#/draw/{job}")

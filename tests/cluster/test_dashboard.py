@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +69,19 @@ trials: 4
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "home"))
-    found = Cluster.up(spec_of("seen", ps=1, worker=2)).cluster
-    assert found is not None
-    yield found
-    found.down(grace_s=1.0)
+@contextlib.contextmanager
+def running_cluster(folder: Path) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DTFCTL_HOME", str(folder / "home"))
+        # However slow the machine is: a browser is slower.
+        found = Cluster.up(spec_of("seen", ps=1, worker=2), timeout_s=900.0).cluster
+        assert found is not None
+        yield found
+        found.down(grace_s=1.0)
 
 
-@pytest.fixture
-def dashboard(cluster: Cluster) -> Iterator[str]:
+@contextlib.contextmanager
+def running_dashboard() -> Iterator[str]:
     """Its address, while the command runs."""
     command = [sys.executable, "-m", "dtfctl", "dashboard", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -92,6 +96,43 @@ def dashboard(cluster: Cluster) -> Iterator[str]:
         process.stdout.close()
 
 
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with running_cluster(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def dashboard(cluster: Cluster) -> Iterator[str]:
+    with running_dashboard() as address:
+        yield address
+
+
+@dataclass
+class Watched:
+    """A cluster with a job that trains, and the address of its dashboard."""
+
+    cluster: Cluster
+    job: str
+    address: str
+
+    def look(self, name: str) -> dict[str, Any]:
+        return look(self.address, self.job, "--only", name)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    python_with("playwright")
+    folder = tmp_path_factory.mktemp("watched")
+    script = folder / "job.py"
+    script.write_text(JOB)
+    with running_cluster(folder) as cluster, running_dashboard() as address:
+        request = JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph")
+        job = cluster.submit(request)
+        wait_until(lambda: cluster.job(job).progress is not None, "the job trains")
+        yield Watched(cluster, job, address)
+
+
 def look(url: str, job: str, *words: str) -> dict[str, Any]:
     """Give what a browser found; DTF_TEST_SHOTS names a folder for its pictures."""
     shots = os.environ.get("DTF_TEST_SHOTS")
@@ -104,24 +145,43 @@ def look(url: str, job: str, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_each_page_in_a_browser(cluster: Cluster, dashboard: str, tmp_path: Path) -> None:
-    python_with("playwright")
-    script = tmp_path / "job.py"
-    script.write_text(JOB)
-    job = cluster.submit(JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph"))
-    wait_until(lambda: cluster.job(job).progress is not None, "the job trains")
-    found = look(dashboard, job)
+def test_a_browser_without_the_token_is_refused(watched: Watched) -> None:
+    found = watched.look("strangers")
     assert found["refused"] == 1 and "guess" not in found["address"]
+
+
+@pytest.mark.slow
+def test_each_page_in_a_browser(watched: Watched) -> None:
+    found = watched.look("pages")
     assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 8 and len(set(found["titles"])) == 7
     assert found["owned"] == ["undefined", 0]
     assert found["boxes"][1] < found["boxes"][0]
+
+
+@pytest.mark.slow
+def test_what_is_drawn_by_mouse_and_with_keys_is_told_by_the_job(watched: Watched) -> None:
+    """On which side ink is, as its model says."""
+    assert watched.look("draw")["said"] == ["0", "1"]
+
+
+@pytest.mark.slow
+def test_each_page_fits_a_phone_and_takes_touches(watched: Watched) -> None:
+    found = watched.look("phone")
     assert found["wide"] == []
     assert max(int(part) for part in found["dark"].removeprefix("rgb(").rstrip(")").split(",")) < 80
-    # On which side ink is, as its model says: by mouse, with keys and by touch.
-    assert found["said"] == ["0", "1"] and found["touched"] == "1"
-    # A task of it was just started again.
-    assert found["after_escape"] in ("running", "recovering")
-    assert cluster.job(job).state == "cancelled"
+    assert found["touched"] == "1"
+
+
+@pytest.mark.slow
+def test_what_another_page_does_is_seen_live(watched: Watched) -> None:
+    watched.look("live")
+
+
+@pytest.mark.slow
+def test_a_job_is_cancelled_by_keyboard_and_not_when_the_question_is_left(watched: Watched) -> None:
+    # A task of it may just have been started again.
+    assert watched.look("deeds")["after_escape"] in ("running", "recovering")
+    assert watched.cluster.job(watched.job).state == "cancelled"
 
 
 @pytest.mark.slow
