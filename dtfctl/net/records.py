@@ -32,10 +32,11 @@ OVERHEAD = HEADER_SIZE + TAG_SIZE
 # Of the plaintext of one record.
 LONGEST = 1 << 20
 SECRET_SIZE = 32
-CONFIRM, SHORT, LONG, AHEAD = 1, 2, 3, 4
-"""Types: the first record of each direction; a stream of short messages; one of long ones, which others
-overtake; and one of those that only come when there is nothing else."""
-KINDS = frozenset({CONFIRM, SHORT, LONG, AHEAD})
+CONFIRM, SHORT, LONG = 1, 2, 3
+LANES = 8
+"""Types: the first record of each direction; a stream of short messages; and the first of `LANES` streams of long ones,
+of which each overtakes those behind it."""
+KINDS = frozenset({CONFIRM, SHORT, *range(LONG, LONG + LANES)})
 # A key encrypts no more than this: 2^32 blocks, where AES differs from a random function by 2^-65 at most.
 BYTES_A_KEY = 1 << 36
 RECORDS_A_KEY = 1 << 24

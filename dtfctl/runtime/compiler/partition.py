@@ -17,13 +17,15 @@ from dtfctl.runtime.compiler.library import reachable_library
 from dtfctl.runtime.compiler.naming import Namer
 from dtfctl.runtime.compiler.order import assign_ranks
 from dtfctl.runtime.compiler.prune import signed
+from dtfctl.runtime.compiler.urgency import Transfer, name_by_urgency
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.attrs import arg_dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import Arg
-from dtfctl.runtime.framework.structural_ops import AHEAD_ATTR, AHEAD_NAME, RECVS, SWITCHES
+from dtfctl.runtime.framework.structural_ops import AHEAD_ATTR, RECVS, SWITCHES
+from dtfctl.runtime.framework.transfer_names import transfer_name
 from dtfctl.runtime.kernels.registry import find_kernel
 
 # Between the ranks of two nodes there is room for what a split puts between them.
@@ -92,6 +94,8 @@ class _Splitter:
         # By device: those of its sends that can begin at once, with the node that stands for each at the other end.
         self.at_once: dict[str, list[tuple[Node, Node]]] = {}
         self.shared: dict[tuple[str, str], dict[str, graph_pb2.AttrValue]] = {}
+        # Outside of loops.
+        self.transfers: list[Transfer] = []
         self.edges = 0
 
     def split(self) -> dict[str, NodeGraph]:
@@ -111,6 +115,8 @@ class _Splitter:
                     self.edges += len(node.inputs) + len(node.control_inputs)
         self._rank_receives()
         self._rank_sends()
+        if self.location is task_of:
+            name_by_urgency(self.transfers, self.parts.values())
         for part in self.parts.values():
             # Inputs first, loops aside, where what was added came last: whoever reads or orders them needs one pass.
             part.nodes = {node.name: node for node in sorted(part, key=_RANK)}
@@ -215,10 +221,9 @@ class _Splitter:
         sender = self._part(source.device)
         receiver = self._part(device)
         rank = source.rank
+        is_ahead = AHEAD_ATTR in node.raw_attrs
         attrs = {
-            "tensor_name": _text(
-                f"{AHEAD_NAME if AHEAD_ATTR in node.raw_attrs else 'edge_'}{self.edges}_{source.name}"
-            ),
+            "tensor_name": _text(transfer_name(self.edges, source.name, is_ahead=is_ahead)),
             **self._between(source.device, device),
             "_src": _text(source.name),
             "_dst": _text(node.name),
@@ -283,6 +288,9 @@ class _Splitter:
             )
         if received is not recv:
             receiver.add(received)
+        if guard is None and slot != CONTROL:
+            way = self.location(source.device), self.location(device)
+            self.transfers.append(Transfer(send, recv, way, source.name, self.edges, is_ahead))
         if guard is None and slot != CONTROL and _is_at_once(source):
             self.at_once.setdefault(source.device, []).append((send, received))
         return received

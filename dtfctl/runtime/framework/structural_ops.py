@@ -20,10 +20,8 @@ CONTROL_FLOW = BRANCHES | LOOP_OPS
 
 # Where values come in and go out: of functions, and between devices, tasks and client.
 BOUNDARIES = frozenset(("_Arg", "_Retval"))
-AHEAD_NAME = "ahead_"
-"""How the tensor name of a transfer begins that only the next step needs: all else goes before it."""
 AHEAD_ATTR = "_fetched_ahead"
-"""The attribute of an op that takes such a transfer."""
+"""The attribute of an op that takes a transfer which only the next step needs: all else goes before it."""
 SENDS = frozenset(("_Send", "_HostSend", "Send"))
 RECVS = frozenset(("_Recv", "_HostRecv", "Recv"))
 # What has no value unless it is fed.

@@ -260,6 +260,7 @@ class FrameReader(FrameAssembler):
         on_frame: called with each frame. It must not call the reader.
         shared: the sender's arena.
         lent: the receiver's.
+        buffer: the longest frame that is read together with others and copied out.
 
     Raises (from `filled` and `feed`):
         InvalidArgumentError: the bytes are no valid stream, or from or for another life; the connection must be
@@ -274,8 +275,10 @@ class FrameReader(FrameAssembler):
         shared: SharedMemory | None = None,
         lent: LentMemory | None = None,
         max_payload: int = MAX_PAYLOAD,
+        buffer: int = BUFFER,
     ) -> None:
-        super().__init__(HEADER_SIZE, BUFFER + HEADER_SIZE + _LENGTH.size + MAX_KEY + 8 * MAX_RANK)
+        super().__init__(HEADER_SIZE, buffer + HEADER_SIZE + _LENGTH.size + MAX_KEY + 8 * MAX_RANK)
+        self._most_buffered = buffer
         self._sender = sender
         self._receiver = receiver
         self._on_frame = on_frame
@@ -331,7 +334,7 @@ class FrameReader(FrameAssembler):
         elif length > MAX_OBJECT_PAYLOAD:
             raise InvalidArgumentError(f"A control message of {length} bytes is too long")
         stop: int = body + length
-        is_long = stop - at > BUFFER and stop > end
+        is_long = stop - at > self._most_buffered and stop > end
         if stop > end and not is_long:
             return 0
         # From here on the frame is taken.

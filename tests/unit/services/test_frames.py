@@ -195,7 +195,7 @@ def test_keys_too_long_are_refused_by_the_sender() -> None:
 
 
 def outbox() -> Outbox:
-    return Outbox(Lanes(*(FrameWriter(1, 2) for _ in range(3))), Meter())
+    return Outbox(Lanes(FrameWriter(1, 2), lambda: FrameWriter(1, 2)), Meter())
 
 
 def test_what_is_ready_together_goes_together_and_chunks_are_bounded() -> None:

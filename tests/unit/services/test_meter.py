@@ -94,7 +94,7 @@ def test_a_stream_of_grpc_is_timed_once_it_is_full(monkeypatch: pytest.MonkeyPat
     now = 100.0
     monkeypatch.setattr("dtfctl.runtime.rendezvous.transports.grpc_stream.time", SimpleNamespace(monotonic=lambda: now))
     meter = Meter()
-    outbox = Outbox(Lanes(*(FrameWriter(1, 2) for _ in range(3))), meter)
+    outbox = Outbox(Lanes(FrameWriter(1, 2), lambda: FrameWriter(1, 2)), meter)
     outbox.put([Message(Kind.TENSOR, 1, "k;0:0", np.zeros(size, np.uint8)) for size in (20 * MB, 4 * MB)])
     chunks = outbox.chunks()
     sent = 0
@@ -110,7 +110,7 @@ def test_a_stream_of_grpc_is_timed_once_it_is_full(monkeypatch: pytest.MonkeyPat
 
 def test_small_frames_over_grpc_say_nothing() -> None:
     meter = Meter()
-    outbox = Outbox(Lanes(*(FrameWriter(1, 2) for _ in range(3))), meter)
+    outbox = Outbox(Lanes(FrameWriter(1, 2), lambda: FrameWriter(1, 2)), meter)
     chunks = outbox.chunks()
     for _ in range(100):
         outbox.put([Message(Kind.TENSOR, 1, "k;0:0", np.zeros(1000, np.uint8))])

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
-from dtfctl.net.records import HEADER, HEADER_SIZE, LONG, OVERHEAD, SHORT
+from dtfctl.net.records import HEADER, HEADER_SIZE, LANES, LONG, OVERHEAD, SHORT
 from dtfctl.runtime.framework.errors import OpError, UnauthenticatedError, UnavailableError
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
+from dtfctl.runtime.rendezvous.transports import lanes
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, Offer, TaskTls, connect_tcp
 from dtfctl.runtime.rendezvous.transports.joined_link import link_over
@@ -185,6 +186,10 @@ WRONG: dict[str, tuple[Change, str]] = {
     "cut": (lambda n, r: None if n == 2 else [r], "closed the connection"),
     "plain text": (lambda n, r: [b"GET / HTTP/1.1\r\n\r\n" + r] if n == 2 else [r], "no encrypted record"),
 }
+
+
+def test_lanes_are_the_types_that_records_have() -> None:
+    assert (lanes.SHORT, lanes.LONG, lanes.LANES) == (SHORT, LONG, LANES)
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -282,6 +282,19 @@ def test_what_the_next_step_needs_goes_behind_what_this_one_does(far: Pair) -> N
     assert frames[3].value == 1
 
 
+def test_long_tensors_go_in_the_order_in_which_they_are_needed(far: Pair) -> None:
+    """Whatever has begun before: the last of them comes first, and each goes on where it was overtaken."""
+    gate = held_up(far)
+    names = ["ahead2_1_a", "ahead_2_b", "later3_3_c", "later1_4_d", "edge_5_e"]
+    values = {name: np.arange(n, 3_000_000 + n, dtype=np.int32) for n, name in enumerate(names)}
+    for name, value in values.items():
+        far.a.send((tensor(value, f"a;1;b;{name};0:0"),))
+    gate.set()
+    frames = far.at_b.take(1 + len(names))[1:]
+    assert [f.key.split(";")[3] for f in frames] == names[::-1]
+    assert all(np.array_equal(f.value, values[f.key.split(";")[3]]) for f in frames)
+
+
 @pytest.mark.parametrize("kind", ["tcp", "tls"])
 def test_the_kernel_holds_little_that_a_short_frame_cannot_overtake(kind: str, tmp_path: Path) -> None:
     pair = Pair(kind, tmp_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import grpc
@@ -116,7 +117,7 @@ class Endpoint:
         self.meter: Meter | None = self._meter
         self._owner = owner
         self._writer = FrameWriter(local_life, peer_life)
-        self._outbox = Outbox(Lanes(self._writer, *(FrameWriter(local_life, peer_life) for _ in range(2))), self._meter)
+        self._outbox = Outbox(Lanes(self._writer, partial(FrameWriter, local_life, peer_life)), self._meter)
         reader = FrameReader(peer_life, local_life, self._received)
         self._readers = LaneReaders(reader, peer_life, local_life, self._received)
         self._error: OpError | None = None

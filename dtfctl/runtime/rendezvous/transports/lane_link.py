@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Sequence
 from enum import Enum
+from functools import partial
 from typing import TypeAlias
 
 from dtfctl.runtime.framework.errors import InternalError, OpError, UnavailableError, error_from_code
@@ -59,7 +60,7 @@ class LaneLink(SocketLink):
         if sock.family != socket.AF_UNIX:
             # A short frame overtakes nothing that the kernel has.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
-        self._lanes = Lanes(self._writer, *(FrameWriter(local_life, peer_life) for _ in range(2)))
+        self._lanes = Lanes(self._writer, partial(FrameWriter, local_life, peer_life))
         self._readers = LaneReaders(self._reader, peer_life, local_life, self._received)
         self._state = _IDLE
         self._unsent: list[memoryview] = []
