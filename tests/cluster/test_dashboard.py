@@ -76,8 +76,10 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
         # However slow the machine is: a browser is slower.
         found = Cluster.up(spec_of("seen", ps=1, worker=2), timeout_s=900.0).cluster
         assert found is not None
-        yield found
-        found.down(grace_s=1.0)
+        try:
+            yield found
+        finally:
+            found.down(grace_s=1.0)
 
 
 @contextlib.contextmanager
@@ -129,7 +131,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with running_cluster(folder) as cluster, running_dashboard() as address:
         request = JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph")
         job = cluster.submit(request)
-        wait_until(lambda: cluster.job(job).progress is not None, "the job trains")
+        wait_until(lambda: cluster.job(job).progress is not None, "the job trains", 900.0)
         yield Watched(cluster, job, address)
 
 
@@ -189,7 +191,7 @@ def test_a_digit_that_is_drawn_is_known_by_what_a_job_has_learned(cluster: Clust
     pytest.importorskip("sklearn")
     python_with("playwright")
     job = cluster.submit(JobRequest(str(DIGITS), ("--steps", "2000")))
-    wait_until(lambda: cluster.job(job).state == "succeeded", "the model has learned")
+    wait_until(lambda: cluster.job(job).state == "succeeded", "the model has learned", 900.0)
     model = ServeRequest(cluster.job(job).checkpoint_dir, "mlp", inputs=("images",), outputs=("logits/BiasAdd",))
     found = look(dashboard, cluster.serve(model).job, "--only", "digits")
     assert found["drawn"] == found["said"]
