@@ -88,9 +88,11 @@ def test_no_test_begins_after_the_time_that_checks_have(tmp_path: Path, until: s
     )
 
 
-def test_what_the_last_commits_touched_goes_first(run_tests: ModuleType, tmp_path: Path) -> None:
-    tests = ["tests/unit/test_run_tests.py::test_on_a_slow_machine_few_of_any_kind_get_a_second_try"]
-    tests.insert(0, "tests/unit/spec/test_hostlist.py")
+def test_what_the_last_commits_touched_goes_first() -> None:
+    tests = [
+        "tests/unit/spec/test_hostlist.py",
+        "tests/unit/test_run_tests.py::test_on_a_slow_machine_few_of_any_kind_get_a_second_try",
+    ]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "--collect-only", "-q", *tests],
         cwd=Path(__file__).resolve().parents[2],

@@ -94,7 +94,7 @@ class _Splitter:
         # By device: those of its sends that can begin at once, with the node that stands for each at the other end.
         self.at_once: dict[str, list[tuple[Node, Node]]] = {}
         self.shared: dict[tuple[str, str], dict[str, graph_pb2.AttrValue]] = {}
-        # Outside of loops.
+        # Between tasks, outside of loops.
         self.transfers: list[Transfer] = []
         self.edges = 0
 
@@ -115,8 +115,7 @@ class _Splitter:
                     self.edges += len(node.inputs) + len(node.control_inputs)
         self._rank_receives()
         self._rank_sends()
-        if self.location is task_of:
-            name_by_urgency(self.transfers, self.parts.values())
+        name_by_urgency(self.transfers, self.parts.values())
         for part in self.parts.values():
             # Inputs first, loops aside, where what was added came last: whoever reads or orders them needs one pass.
             part.nodes = {node.name: node for node in sorted(part, key=_RANK)}
@@ -288,7 +287,7 @@ class _Splitter:
             )
         if received is not recv:
             receiver.add(received)
-        if guard is None and slot != CONTROL:
+        if guard is None and slot != CONTROL and self.location is task_of:
             way = self.location(source.device), self.location(device)
             self.transfers.append(Transfer(send, recv, way, source.name, self.edges, is_ahead))
         if guard is None and slot != CONTROL and _is_at_once(source):
