@@ -69,6 +69,7 @@ class Model:
         self._policy = policy
         self._load = load
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
         self._versions: dict[int, Version] = {}
         self._states: dict[int, State] = {}
         self._failed: dict[Source, float] = {}
@@ -209,16 +210,17 @@ class Model:
             self.look()
 
     def look(self) -> None:
-        """Look once for versions that have come or gone."""
-        try:
-            found = sources.find(self._path)
-        except (NoModel, OSError):
-            return  # what is served stays: a folder may be away while it is replaced
-        settled = [source for source in found if time.time_ns() - source.stamp > SETTLED_NS]
-        chosen = self._policy.choose(settled)
-        if chosen:
-            # Before a version goes its labels have moved on, and not before the next one answers.
-            self._turn_to(chosen, self._read_labels)
+        """Look once for versions that have come or gone; one thread after the other."""
+        with self._looking:
+            try:
+                found = sources.find(self._path)
+            except (NoModel, OSError):
+                return  # what is served stays: a folder may be away while it is replaced
+            settled = [source for source in found if time.time_ns() - source.stamp > SETTLED_NS]
+            chosen = self._policy.choose(settled)
+            if chosen:
+                # Before a version goes its labels have moved on, and not before the next one answers.
+                self._turn_to(chosen, self._read_labels)
 
     def _read_labels(self, served: Collection[int]) -> None:
         """Look for labels; those from before stay while their file makes no sense, or their new version is not served.

@@ -141,5 +141,3 @@ def test_what_is_not_supported_says_what_to_do() -> None:
             tf.matmul(x, x, transpose_b=True, a_is_sparse=True, output_type=tf.float64)
         with pytest.raises(ValueError, match="TFRecordDataset"):
             tf.io.tf_record_iterator("x", tf.io.TFRecordOptions("GZIP"))
-        with pytest.raises(ValueError, match="components"):
-            tf.data.Iterator.from_structure(tf.int32, output_classes=tf.SparseTensor)

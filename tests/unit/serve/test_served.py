@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,6 +220,17 @@ def test_several_signatures_are_asked_of_the_same_examples(doubling: Served) -> 
         change(wrong)
         with pytest.raises(grpc.RpcError, match=says):
             doubling.call(path, wrong, messages.MultiInferenceResponse)
+
+
+def test_looks_at_the_same_time_load_a_version_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "1", 1.0)
+    with serving(tmp_path) as served, caplog.at_level("INFO", "dtfctl.serve.model"):
+        write(tmp_path / "2", 2.0)
+        with ThreadPoolExecutor(4) as pool:
+            for looked in [pool.submit(served.model.look) for _ in range(4)]:
+                looked.result(60)
+        assert set(served.model.versions) == {2}
+    assert sum("version 2 is served after" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_labels_name_versions_and_move_while_requests_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
