@@ -20,6 +20,7 @@ settings.register_profile(
 )
 settings.load_profile("dtfctl")
 GRACE_S = 20.0
+OK, INTERRUPTED = pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED
 UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))
 pytest_plugins = ["tests.faults.report", "tests.support.costs"]
 LOG_LINES = 80
@@ -49,13 +50,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Tests of processes wait more than they compute, and their files take longest: none of them is left for the end.
-    # Where time may end before the tests do, what was touched last goes before all (tools/run_tests.py).
-    newest = {file: n for n, file in enumerate(os.environ.get("DTF_TEST_NEWEST", "").split())}
     items.sort(
-        key=lambda item: (
-            newest.get(item.nodeid.partition("::")[0], len(newest)),
-            next((i for i, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST)),
-        )
+        key=lambda item: next((i for i, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST))
     )
     if IS_NIGHTLY:
         return
@@ -64,32 +60,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="runs in `make nightly` (DTF_NIGHTLY=1)"))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        tell("collected", *(item.nodeid for item in session.items))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Leave a test out that would begin too late: without a report, as ten thousand of them take minutes to pass on."""
+    """Begin a test, or end the run where time is over: to pass by ten thousand of them takes a slow machine minutes."""
     if time.time() <= UNTIL:
+        tell("begun", item.nodeid)
         return None
-    tell(item.nodeid, "no time")
+    item.session.shouldstop = "time is over"
     return True
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed:
-        tell(report.nodeid, report.when)
+        tell(report.when, report.nodeid)
+    elif report.when == "call" or report.skipped:
+        tell(report.outcome, report.nodeid)
 
 
-def tell(test: str, when: str) -> None:
-    """Tell tools/run_tests.py what failed, and in which phase, or was not run for want of time."""
-    if path := os.environ.get("DTF_TEST_FAILURES"):
+def tell(when: str, *tests: str) -> None:
+    """Tell tools/run_tests.py what befell tests: collected, begun, passed, skipped, or the phase that failed."""
+    if path := os.environ.get("DTF_TEST_EVENTS"):
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"test": test, "when": when}) + "\n")
+            file.writelines(json.dumps({"test": test, "when": when}) + "\n" for test in tests)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail where time was over before a test had passed: such a run says nothing."""
+    """Judge a run that time ended by what ran: it fails where a test did, or none has passed."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if time.time() > UNTIL and reporter is not None and not reporter.stats.get("passed"):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if time.time() > UNTIL and reporter is not None and session.exitstatus in (OK, INTERRUPTED):
+        failed = any(reporter.stats.get(key) for key in ("failed", "error")) or not reporter.stats.get("passed")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED if failed else OK
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,20 +13,23 @@ fault all the same, of the product or of the test: its first failure stands in f
 lines.
 
 `.ci/run` gives checks a time of day to end by (DTF_CHECKS_UNTIL, seconds since 1970). Then a test that has not begun
-by it is not run. Nor are the tests of processes on a machine that cannot start processes in the time their limits were
-made for: there they fail by those limits, one after the other, and say nothing of a change. What was not run for either
-reason stands in the last lines, by folder and number. Servers within a test's own process have such limits, too: on
-such a machine any test that fails may run once more; and files that the last commits touched go first, as time ends
-long before all have run.
+by it is not run, and one that has not ended OVER_S later is stopped. Nor are the tests of processes run on a machine
+that cannot start processes in the time their limits were made for: there they fail by those limits, one after the
+other, and say nothing of a change. What was not run for either reason stands in the last lines, by folder and number.
+Servers within a test's own process have such limits, too: on such a machine any test that fails may run once more. And
+files that the last commits touched are a round of their own, before all others: to collect nine thousand tests takes
+such a machine half its time, and it ends long before all have run.
 """
 
 from __future__ import annotations
 
 import compileall
+import contextlib
 import json
 import math
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -43,6 +46,8 @@ WITH_PROCESSES = (
     *("tests/unit/cli/", "tests/unit/launcher/", "tests/unit/net/", "tests/unit/services/", "tests/unit/train/"),
 )
 SOME_FAILED = 1
+# Phases of a test; a crash of the process it ran in has no name.
+FAILED = ("setup", "call", "teardown", "???")
 CORES = len(os.sched_getaffinity(0))
 AT_A_TIME = min(2 * CORES, 16)
 TOGETHER = ("--dist", "loadfile", "--no-loadscope-reorder")
@@ -51,40 +56,64 @@ UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))
 STARTS_S = 1.2
 # What failed is run again even when the time is over; it may take so long.
 AGAIN_S = 120
+# A test that began in time may end so long after it.
+OVER_S = 120
+# A round of tests that has less time left is not begun.
+ROUND_S = 240
 # About as many as land together.
 COMMITS = 40
 
 
-def pytest(arguments: list[str], failures: Path, until: float = UNTIL) -> int:
-    """Run pytest; its exit code. Each failed report is a line of `failures` (tests/conftest.py)."""
+def pytest(arguments: list[str], events: Path, until: float = UNTIL) -> int:
+    """Run pytest; its exit code. What befalls a test is a line of `events` (tests/conftest.py).
+
+    Raises:
+        subprocess.TimeoutExpired: tests were still running OVER_S after `until`; they are killed.
+    """
     command = [sys.executable, "-m", "pytest", *arguments]
-    environ = {**os.environ, "DTF_TEST_FAILURES": str(failures)}
-    if math.isfinite(until):
-        environ["DTF_CHECKS_UNTIL"] = str(until)
-    return subprocess.run(command, cwd=ROOT, env=environ).returncode
+    environ = {**os.environ, "DTF_TEST_EVENTS": str(events)}
+    if not math.isfinite(until):
+        return subprocess.run(command, cwd=ROOT, env=environ).returncode
+    environ["DTF_CHECKS_UNTIL"] = str(until)
+    ran = subprocess.Popen(command, cwd=ROOT, env=environ, start_new_session=True)
+    try:
+        return ran.wait(max(until + OVER_S - time.time(), 0))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(ran.pid, signal.SIGKILL)
 
 
-def told(failures: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
+def told(events: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
 
 
-def may_run_again(failures: Path, slow: bool) -> list[str]:
+def tests_that(events: Path, *whens: str) -> set[str]:
+    """Name the tests that any of `whens` was told of."""
+    return {event["test"] for event in told(events) if event["when"] in whens}
+
+
+def may_run_again(events: Path, slow: bool) -> list[str]:
     """Give the failed tests if all of them may have a second try; nothing otherwise.
 
     Args:
         slow: this machine is slower than the limits in tests allow.
     """
-    reports = [report for report in told(failures) if report["when"] != "no time"]
+    reports = [event for event in told(events) if event["when"] in FAILED]
     tests = sorted({report["test"] for report in reports})
     if len(tests) > LIMIT or any(report["when"] == "teardown" for report in reports):
         return []
     return tests if slow or all(test.startswith(WITH_PROCESSES) for test in tests) else []
 
 
-def not_reached(failures: Path) -> Counter[str]:
+def not_reached(events: Path) -> Counter[str]:
     """Count the tests that no time was left for, by folder."""
-    tests = {report["test"] for report in told(failures) if report["when"] == "no time"}
+    tests = tests_that(events, "collected") - tests_that(events, "begun")
     return Counter(test.partition("::")[0].rpartition("/")[0] for test in tests)
+
+
+def stopped(events: Path) -> set[str]:
+    """Name the tests that were running when time was over."""
+    return tests_that(events, "begun") - tests_that(events, "passed", "skipped", *FAILED)
 
 
 def newest_tests() -> list[str]:
@@ -125,7 +154,7 @@ def compile_packages() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    together, said = [*TOGETHER, "-n", str(AT_A_TIME)], ""
+    together, rounds, said = [*TOGETHER, "-n", str(AT_A_TIME)], [arguments], ""
     if math.isfinite(UNTIL) and (seconds := starts_s()) > STARTS_S:
         said = (
             f"NOT RUN, as {AT_A_TIME} processes took {seconds:.1f} s to start here and these tests need "
@@ -133,30 +162,43 @@ def main(arguments: list[str]) -> int:
         )
         print(said, flush=True)
         # Rewriting the asserts of 500 files, to say more when one fails, takes each worker minutes here.
-        os.environ["DTF_TEST_NEWEST"] = " ".join(newest_tests())
         together = [*TOGETHER, "-n", str(CORES), "--assert=plain", *(f"--ignore={each}" for each in WITH_PROCESSES)]
+        newest = [file for file in newest_tests() if not file.startswith(WITH_PROCESSES)]
+        if newest and not arguments:
+            rounds = [newest, [f"--ignore={file}" for file in newest]]
     elif not arguments and Path("/usr/sbin/sshd").exists():
         compile_packages()
-    with tempfile.TemporaryDirectory() as folder:
-        code = run(together, arguments, Path(folder), slow=bool(said))
-        if left := not_reached(Path(folder) / "first"):
-            print(
-                "\nNOT RUN FOR WANT OF TIME:",
-                *(f"  {count:5} of {where}" for where, count in sorted(left.items())),
-                sep="\n",
-            )
+    code = 0
+    for each in rounds:
+        if each is not rounds[0] and time.time() > UNTIL - ROUND_S:
+            said += "\nNOT RUN FOR WANT OF TIME: every test that the last commits did not touch"
+        elif code == 0:
+            with tempfile.TemporaryDirectory() as folder:
+                code = run([*together, *each], Path(folder), slow=bool(said))
     if said:
         print(f"\n{said}")
     return code
 
 
-def run(together: list[str], arguments: list[str], folder: Path, slow: bool) -> int:
-    first = pytest([*together, *arguments], folder / "first")
-    tests = may_run_again(folder / "first", slow) if first == SOME_FAILED else []
+def run(together: list[str], folder: Path, slow: bool) -> int:
+    """Run tests, and once more what may fail beside others; 0 where none has failed that counts, and one has passed."""
+    events = folder / "first"
+    try:
+        first = pytest(together, events)
+    except subprocess.TimeoutExpired:
+        first = SOME_FAILED if tests_that(events, *FAILED) or not tests_that(events, "passed") else 0
+        print("\nSTOPPED, AS TIME WAS OVER, IN:", *sorted(stopped(events)), sep="\n  ", flush=True)
+    left = [f"  {count:5} of {where}" for where, count in sorted(not_reached(events).items())]
+    if left:
+        print("\nNOT RUN FOR WANT OF TIME:", *left, sep="\n", flush=True)
+    tests = may_run_again(events, slow) if first == SOME_FAILED else []
     if not tests:
         return first
     print("\nFAILED BESIDE OTHERS; once more, alone:\n  " + "\n  ".join(tests), flush=True)
-    second = pytest(["-n", "0", "-v", *tests], folder / "second", max(UNTIL, time.time() + AGAIN_S))
+    try:
+        second = pytest(["-n", "0", "-v", *tests], folder / "second", max(UNTIL, time.time() + AGAIN_S))
+    except subprocess.TimeoutExpired:
+        return first
     if second == 0 and not not_reached(folder / "second"):
         print("\nFAILED BESIDE OTHERS, PASSED ALONE (a fault all the same):\n  " + "\n  ".join(tests), flush=True)
         return second

@@ -53,7 +53,7 @@ CHOSEN = "test_optimizers or (random_operations and 60) or (torn_reads and 8 and
 def run(kind: str, *args: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(COUNTS), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     # Nor does it report to who runs these tests: what fails in there fails here.
-    env = {k: v for k, v in os.environ.items() if k not in ("DTF_NIGHTLY", "DTF_TEST_FAILURES", "DTF_TEST_COSTS")}
+    env = {k: v for k, v in os.environ.items() if k not in ("DTF_NIGHTLY", "DTF_TEST_EVENTS", "DTF_TEST_COSTS")}
     return subprocess.run(
         [sys.executable, *args],
         env={**env, "PYTHONPATH": path, "DTF_TEST_COUNTS": kind},
