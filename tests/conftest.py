@@ -90,11 +90,13 @@ def tell(when: str, *tests: str) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Judge a run that time ended by what ran: it fails where a test did, or none has passed."""
+    """Judge a run that time ended by what ran."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if time.time() > UNTIL and reporter is not None and session.exitstatus in (OK, INTERRUPTED):
-        failed = any(reporter.stats.get(key) for key in ("failed", "error")) or not reporter.stats.get("passed")
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED if failed else OK
+        if reporter.stats.get("failed") or reporter.stats.get("error"):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        else:
+            session.exitstatus = OK if reporter.stats.get("passed") else pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.hookimpl(wrapper=True)

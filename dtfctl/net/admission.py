@@ -24,7 +24,8 @@ MOST_STRANGERS = 256
 FEWEST_STRANGERS = 32
 SHARE = 16
 """Strangers may have one of so many of the process's descriptors; a source a quarter of that."""
-WITHIN_S = 5.0
+WITHIN_S = 15.0
+"""A handshake takes a loaded machine seconds. A full door turns out the oldest whatever time it has had."""
 Guest = TypeVar("Guest")
 
 

@@ -25,7 +25,7 @@ print("done", flush=True)
 
 def test_who_follows_outlasts_it(up: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller_client, "FOLLOW_S", 3.0)
-    monkeypatch.setattr(controller_client, "ANSWER_S", 3.0)
+    monkeypatch.setattr(controller_client, "ANSWERS_S", (3.0,))
     cluster = up(spec_of(worker=1))
     script, go = tmp_path / "waits.py", tmp_path / "go"
     script.write_text(WAITS)

@@ -29,7 +29,7 @@ SAID = {
     "progress": f"{LIMITS.progress_s:g} s (`health.progress`), {LIMITS.startup_s:g} s before its first step",
     "pulse": f"every {pulse.OFTEN_S:g} s; an agent that reported is looked at after {agent_link.SILENT_S:g} s "
     f"(a new one after {agent_link.MUTE_S:g} s) and hangs after {pulse.AGENT_HANGS_S:g} s; a controller is looked at "
-    f"after {controller_client.ANSWER_S:g} s, and hangs after {pulse.HANGS_S:g} s",
+    f"after {controller_client.ANSWERS_S[0]:g} s, and hangs after {pulse.HANGS_S:g} s",
     "lease": f"renewed every {agent_link.RENEW_S:g} s, lasts {Health().lease:g} s (`health.lease`); "
     f"{lease.ASK_BEFORE_S:g} s before its end",
     "reach": f"its own counter stands still for {reach.QUIET_S:g} s | {reach.ANSWER_S:g} s for an answer",

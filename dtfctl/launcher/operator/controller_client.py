@@ -34,8 +34,12 @@ RECONNECT_S = 20.0
 RETRY_S = 0.05
 FOLLOW_S = 10.0
 """The seconds that who looks again and again waits for an answer; one that does not come is asked for anew."""
-ANSWER_S = 5.0
-"""Whether a controller that does not answer a ping in this time hangs, it shows itself (`pulse.py`)."""
+ANSWERS_S = (5.0, 5.0, 10.0, 20.0)
+"""How long each ping of a row waits for its answer; the last value goes on.
+
+Whether a controller that has not answered hangs, it shows itself (`pulse.py`): that is looked at soon. One that does
+not is given longer, as it, or its machine, has much to do.
+"""
 
 
 def existing() -> list[ClusterInfo]:
@@ -149,6 +153,7 @@ class Connection:
         self._channel: Channel | None = None
         self._controller: ControllerProcess | None = None
         self._outlook = ""
+        self._unanswered = 0
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
         """Make one call. When the controller dies meanwhile, make it again to a new one: every call may be repeated."""
@@ -189,12 +194,15 @@ class Connection:
                 raise
             raise NoSuchCluster(f"cluster {self.paths.name} is being taken down", "start it: dtfctl up FILE") from error
         try:
-            channel.call(controller_calls.PING, Nothing(), timeout_s=ANSWER_S)
+            answer_s = ANSWERS_S[min(self._unanswered, len(ANSWERS_S) - 1)]
+            channel.call(controller_calls.PING, Nothing(), timeout_s=answer_s)
         except PeerUnavailable:
+            self._unanswered += 1
             channel.close()
             if found is not None:
                 self._outlook = self.controller.does_not_answer()
             raise
+        self._unanswered = 0
         self._channel = channel
         return channel
 

@@ -21,7 +21,7 @@ from dtfctl.launcher.system.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.system.pulse import HANGS_S, hangs, silence_of
 from dtfctl.net.address import UNIX
 
-START_S = 60.0
+START_S = 180.0
 POLL_S = 0.01
 DYING_S = 0.5
 

@@ -21,7 +21,7 @@ from dtfctl.launcher.system.files import is_full, no_space, private_folder
 from dtfctl.launcher.system.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.system.pulse import AGENT_HANGS_S, hangs
 
-START_S = 60.0
+START_S = 180.0
 POLL_S = 0.005
 LOOPBACK = "127.0.0.1"
 KILL_S = 5.0
