@@ -44,6 +44,7 @@ LIMIT = 4
 WITH_PROCESSES = (
     *("tests/cluster/", "tests/faults/", "tests/interop/", "tests/lab/"),
     *("tests/unit/cli/", "tests/unit/launcher/", "tests/unit/net/", "tests/unit/services/", "tests/unit/train/"),
+    "tests/unit/memory/test_other_pythons.py",
 )
 SOME_FAILED, NONE_RAN = 1, 5
 # Phases of a test; a crash of the process it ran in has no name.

@@ -52,8 +52,9 @@ CHOSEN = "test_optimizers or (random_operations and 60) or (torn_reads and 8 and
 
 def run(kind: str, *args: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(COUNTS), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    # Nor does it report to who runs these tests: what fails in there fails here.
-    env = {k: v for k, v in os.environ.items() if k not in ("DTF_NIGHTLY", "DTF_TEST_EVENTS", "DTF_TEST_COSTS")}
+    # Nor does it report to who runs these tests, or end with them: what fails in there fails here.
+    theirs = ("DTF_NIGHTLY", "DTF_TEST_EVENTS", "DTF_TEST_COSTS", "DTF_CHECKS_UNTIL")
+    env = {k: v for k, v in os.environ.items() if k not in theirs}
     return subprocess.run(
         [sys.executable, *args],
         env={**env, "PYTHONPATH": path, "DTF_TEST_COUNTS": kind},
