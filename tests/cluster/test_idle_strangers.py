@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +20,9 @@ from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.controller import Nothing
 from dtfctl.launcher.model import JobRequest
-from dtfctl.launcher.operator import controller_client, local_controller
+from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.net.address import UNIX, connect
 from tests.cluster.conftest import agent_pid, controller_pid, pids, spec_of, wait_until
 from tests.support.waiting import eventually
 
@@ -87,45 +85,6 @@ def test_a_controller_that_cannot_be_reached_but_lives_is_left_alone(up: Up, mon
     eventually(lambda: found.does_not_answer() == "")
     assert found.find() is None
     assert cluster.status().controller.epoch == 2
-
-
-def relay(path: Path, target: str, delay_s: float) -> str:
-    """Open a way to `target` that holds up whatever passes for `delay_s`, each way; its address."""
-    door = socket.socket(socket.AF_UNIX)
-    door.bind(str(path))
-    door.listen()
-
-    def pump(source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                time.sleep(delay_s)
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
-
-    def serve() -> None:
-        while True:
-            near, _ = door.accept()
-            far = connect(target, 60.0)
-            for ends in ((near, far), (far, near)):
-                threading.Thread(target=pump, args=ends, daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    return f"{UNIX}{path}"
-
-
-def test_a_controller_that_lives_and_answers_late_is_waited_for(
-    up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = up(spec_of())
-    before = controller_pid(cluster)
-    found = local_controller.LocalController(ClusterPaths.of(cluster.name)).find()
-    assert found is not None
-    late = relay(tmp_path / "late", found, 0.3)
-    monkeypatch.setattr(local_controller.LocalController, "find", lambda self: late)
-    # A handshake and an answer take four times the delay: longer than the first two have.
-    monkeypatch.setattr(controller_client, "ANSWERS_S", (0.5, 0.5, 60.0))
-    assert Cluster.open(cluster.name).status().controller.epoch == 1
-    assert controller_pid(cluster) == before
 
 
 def test_commands_on_its_machine_use_a_socket_for_this_user_alone(up: Up) -> None:
