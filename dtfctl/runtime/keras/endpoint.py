@@ -52,8 +52,12 @@ def output_loss(e: Endpoint) -> Any:
     return e.loss(e.target, e.output, sample_weight=weight)
 
 
-def make_metrics(endpoints: list[Endpoint], asked: Any, weighted: bool) -> None:
-    """Make the metrics that `compile` was asked for, each with a name of its own."""
+def make_metrics(endpoints: list[Endpoint], asked: Any, weighted: bool, from_serialized: bool) -> None:
+    """Make the metrics that `compile` was asked for, each with a name of its own.
+
+    Args:
+        from_serialized: metrics that are objects are from a file, and have the output's name in theirs.
+    """
     several = len(endpoints) > 1
     taken = {name for e in endpoints for name in (*dict(e.metrics), *dict(e.weighted_metrics))}
     lists = metric_lists(asked, [e.name for e in endpoints])
@@ -62,9 +66,13 @@ def make_metrics(endpoints: list[Endpoint], asked: Any, weighted: bool) -> None:
             continue
         made: dict[str, Any] = {}
         # Of those of one name an output has the last.
-        found = dict(metric_of(one, e.output.shape.as_list(), e.loss) for one in wanted)
-        for name, metric in found.items():
-            base = own = f"{e.name}_{name}" if several else name
+        found = {
+            name: (metric, from_serialized and metric is one)
+            for one in wanted
+            for name, metric in [metric_of(one, e.output.shape.as_list(), e.loss)]
+        }
+        for name, (metric, is_named) in found.items():
+            base = own = f"{e.name}_{name}" if several and not is_named else name
             count = 1
             while own in taken:
                 own, count = f"{base}_{count}", count + 1

@@ -66,6 +66,9 @@ _OBJECTS: dict[str, Any] = {c.__name__: c for c in _CLASSES}
 _OBJECTS |= {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): c for name, c in list(_OBJECTS.items())}
 _OBJECTS |= {"normal": RandomNormal, "uniform": RandomUniform, "one": Ones, "zero": Zeros}
 _FUNCTIONS: dict[str, Any] = {f.__name__: f for f in (he_normal, he_uniform, lecun_normal, lecun_uniform)}
+# As Keras writes them into configurations: there they are classes.
+_FUNCTIONS |= {name.title().replace("_", ""): f for name, f in list(_FUNCTIONS.items())}
+_OBJECTS |= _FUNCTIONS
 
 
 def get(identifier: Any) -> Any:

@@ -32,8 +32,11 @@ class InputLayer(Layer):
         name: str | None = None,
         batch_input_shape: Any = None,
         ragged: bool = False,
+        optional: bool = False,
         **kwargs: Any,
     ) -> None:
+        if optional:
+            raise NotImplementedError("tf.keras inputs are not optional here: feed every one")
         if ragged:
             raise NotImplementedError("tf.keras inputs are not ragged here; feed a dense tensor and its lengths")
         if kwargs:

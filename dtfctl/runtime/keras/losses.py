@@ -195,6 +195,13 @@ class LossFunctionWrapper(Loss):
         """Return the arguments that make it again."""
         return {**super().get_config(), **self._fn_kwargs}
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make the one that `get_config` described; Keras writes the function's name, too."""
+        config = dict(config)
+        function = config.pop("fn", None)
+        return cls(get(function), **config) if cls is LossFunctionWrapper else cls(**config)
+
 
 def squeeze_last(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Take an axis of one element off the longer of two shapes that differ by it."""
@@ -247,7 +254,8 @@ mse = MSE = mean_squared_error
 mae = MAE = mean_absolute_error
 mape = MAPE = mean_absolute_percentage_error
 msle = MSLE = mean_squared_logarithmic_error
-kld = KLD = kullback_leibler_divergence
+kld = KLD = kl_divergence = kullback_leibler_divergence
+log_cosh = logcosh
 cosine_proximity = cosine = cosine_similarity
 
 _FUNCTIONS = (

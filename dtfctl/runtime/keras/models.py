@@ -8,6 +8,7 @@ from typing import Any
 from dtfctl.runtime.keras import registry
 from dtfctl.runtime.keras.sequential import Sequential
 from dtfctl.runtime.keras.training import Model
+from dtfctl.runtime.keras.whole_models import load_model as load_model, save_model as save_model
 
 
 def model_from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -30,16 +31,3 @@ def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = Non
     if input_tensors is not None or clone_function is not None:
         raise NotImplementedError("tf.keras.models.clone_model takes a model only; call the clone with your tensors")
     return type(model).from_config(model.get_config())
-
-
-def load_model(filepath: str, custom_objects: Any = None, compile: bool = True) -> Any:
-    """Fail: whole models are not saved."""
-    raise NotImplementedError(
-        "tf.keras.models.load_model is not supported: make the model by its code or "
-        "`model_from_json`, then `load_weights`"
-    )
-
-
-def save_model(model: Any, filepath: str, *args: Any, **kwargs: Any) -> None:
-    """Fail: whole models are not saved."""
-    model.save(filepath)

@@ -70,6 +70,8 @@ def deserialize_keras_object(
 
 
 def _found(name: str, known: Mapping[str, Any], what: str) -> Any:
+    if name not in known and ">" in name:
+        name = name.rpartition(">")[2]  # Keras writes the package that registered a class before it
     if name not in known:
         raise ValueError(
             f"Unknown {what}: {name}. Objects of your own are known inside tf.keras.utils.CustomObjectScope."

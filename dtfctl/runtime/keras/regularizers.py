@@ -45,14 +45,37 @@ class L1L2(Regularizer):
         return {"l1": self.l1, "l2": self.l2}
 
 
-def l1(l: float = 0.01) -> L1L2:  # noqa: E741
-    """Charge l * sum(abs(x))."""
-    return L1L2(l1=l)
+class L1(L1L2):
+    """l1 * sum(abs(x))."""
+
+    def __init__(self, l1: float = 0.01, **kwargs: Any) -> None:
+        super().__init__(l1=_amount(l1, kwargs))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {"l1": self.l1}
 
 
-def l2(l: float = 0.01) -> L1L2:  # noqa: E741
-    """Charge l * sum(square(x))."""
-    return L1L2(l2=l)
+class L2(L1L2):
+    """l2 * sum(square(x))."""
+
+    def __init__(self, l2: float = 0.01, **kwargs: Any) -> None:
+        super().__init__(l2=_amount(l2, kwargs))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {"l2": self.l2}
+
+
+def _amount(given: float, kwargs: dict[str, Any]) -> float:
+    """Return what is charged, which may be called `l`."""
+    amount = float(kwargs.pop("l", given))
+    if kwargs:
+        raise TypeError(f"Argument(s) not recognized: {kwargs}")
+    return amount
+
+
+l1, l2 = L1, L2
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
@@ -60,7 +83,7 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
     return L1L2(l1=l1, l2=l2)
 
 
-_OBJECTS: dict[str, Any] = {"L1L2": L1L2, "l1": l1, "l2": l2, "l1_l2": l1_l2}
+_OBJECTS: dict[str, Any] = {"L1L2": L1L2, "L1": L1, "L2": L2, "l1": l1, "l2": l2, "l1_l2": l1_l2}
 
 
 def get(identifier: Any) -> Any:

@@ -10,31 +10,9 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import nest
-from dtfctl.runtime.keras import registry, state
-from dtfctl.runtime.keras.backend.values import batch_set_value
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.keras import hdf5, registry, state
 from dtfctl.runtime.keras.provided import Role, provided
-
-
-def _is_hdf5(path: str, save_format: str | None) -> bool:
-    if save_format in ("h5", "hdf5", "keras"):
-        return True
-    if save_format in ("tf", "tensorflow"):
-        return False
-    if save_format is not None:
-        raise ValueError(f"Unknown format `{save_format}`. Was expecting one of: tf, h5")
-    return path.endswith((".h5", ".keras", ".hdf5"))
-
-
-def _h5py() -> Any:
-    try:
-        import h5py  # type: ignore[import-not-found]
-    except ImportError:
-        raise ImportError(
-            "HDF5 files need h5py: install it (pip install h5py), or save as a "
-            "checkpoint, with a name that does not end "
-            "in .h5 or save_format='tf'"
-        ) from None
-    return h5py
 
 
 def _need_weights(model: Any) -> None:
@@ -49,11 +27,11 @@ def save_weights(model: Any, path: str, overwrite: bool, save_format: str | None
     """Write the variables of a model."""
     path = os.fspath(path)
     _need_weights(model)
-    if _is_hdf5(path, save_format):
+    if hdf5.is_hdf5(path, save_format):
         if not overwrite and os.path.exists(path):
             raise FileExistsError(path)
-        with _h5py().File(path, "w") as file:
-            _write_groups(file, model)
+        with hdf5.opened(path, "w") as file:
+            hdf5.write_layers(file, model)
         return
     from dtfctl.runtime.train.checkpoint import Checkpointer
     from dtfctl.runtime.train.checkpoint_management import update_checkpoint_state
@@ -77,45 +55,9 @@ def load_weights(model: Any, path: str, by_name: bool) -> Any:
             status.initialize_or_restore(state.get_session())
         return status
     _need_weights(model)
-    with _h5py().File(path, "r") as file:
-        _read_groups(file.get("model_weights", file), model, by_name)
+    with hdf5.opened(path, "r") as file:
+        hdf5.read_layers(file.get("model_weights", file), model, by_name)
     return None
-
-
-def _write_groups(file: Any, model: Any) -> None:
-    file.attrs["layer_names"] = [layer.name.encode() for layer in model.layers]
-    file.attrs["backend"], file.attrs["keras_version"] = b"tensorflow", b"2.2.4-tf"
-    for layer in model.layers:
-        group = file.create_group(layer.name)
-        names = [w.name for w in layer.weights]
-        group.attrs["weight_names"] = [n.encode() for n in names]
-        for name, value in zip(names, layer.get_weights()):
-            group.create_dataset(name, data=value)
-
-
-def _text(names: Any) -> list[str]:
-    return [n.decode() if isinstance(n, bytes) else str(n) for n in names]
-
-
-def _read_groups(file: Any, model: Any, by_name: bool) -> None:
-    names = [n for n in _text(file.attrs["layer_names"]) if len(file[n].attrs["weight_names"])]
-    layers = [layer for layer in model.layers if layer.weights]
-    if not by_name and len(names) != len(layers):
-        raise ValueError(
-            f"You are trying to load a weight file containing {len(names)} layers into a "
-            f"model with {len(layers)} layers."
-        )
-    by = {layer.name: layer for layer in layers}
-    pairs = [(n, by.get(n)) for n in names] if by_name else list(zip(names, layers))
-    values = []
-    for name, layer in pairs:
-        if layer is None:
-            continue
-        found = [np.asarray(file[name][w]) for w in _text(file[name].attrs["weight_names"])]
-        if len(found) != len(layer.weights):
-            raise ValueError(f"Layer {layer.name} expects {len(layer.weights)} weights, but the file has {len(found)}")
-        values += list(zip(layer.weights, found))
-    batch_set_value(values)
 
 
 # Configurations -------------------------------------------------------------------------------------------------------
@@ -190,13 +132,18 @@ def network_from_config(cls: Any, config: dict[str, Any], custom_objects: Any) -
     return cls(inputs=ins if len(ins) > 1 else ins[0], outputs=outs if len(outs) > 1 else outs[0], name=name)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Make what JSON has of what configurations have besides."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
     if hasattr(value, "as_list"):
         return value.as_list()
+    if isinstance(value, DType):
+        return value.name
+    if callable(value) and hasattr(value, "__name__"):
+        return value.__name__
     raise TypeError(f"Not JSON serializable: {value!r}")
 
 
@@ -208,7 +155,7 @@ def to_json(model: Any, **kwargs: Any) -> str:
         "keras_version": "2.2.4-tf",
         "backend": "tensorflow",
     }
-    return json.dumps(whole, default=_plain, **kwargs)
+    return json.dumps(whole, default=plain, **kwargs)
 
 
 # A table --------------------------------------------------------------------------------------------------------------

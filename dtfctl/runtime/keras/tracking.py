@@ -10,8 +10,9 @@ from dtfctl.runtime.ops.variables import Variable
 
 _OWN = {
     *("_trackables", "_trainable_weights", "_non_trainable_weights", "_metrics", "_inbound_nodes", "_outbound_nodes"),
-    *("_updates", "_added_losses", "_initial_weights"),
+    *("_updates", "_added_losses", "_initial_weights", "_compiled"),
 }
+"""Attributes whose variables and layers are no part of what has them: what a model is compiled with is none, either."""
 
 
 class StateHolder:

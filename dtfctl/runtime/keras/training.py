@@ -10,7 +10,16 @@ import numpy as np
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.keras import backend, feeding, loops, losses, metrics as metrics_module, optimizers, state
+from dtfctl.runtime.keras import (
+    backend,
+    feeding,
+    loops,
+    losses,
+    metrics as metrics_module,
+    optimizers,
+    state,
+    whole_models,
+)
 from dtfctl.runtime.keras.endpoint import Endpoint, call_metrics, make_metrics, output_loss, per_output
 from dtfctl.runtime.keras.from_generators import FromGenerators
 from dtfctl.runtime.keras.network import Network
@@ -52,6 +61,7 @@ class Model(FromGenerators, Network):
         weighted_metrics: Any = None,
         target_tensors: Any = None,
         distribute: Any = None,
+        from_serialized: bool = False,
         **kwargs: Any,
     ) -> None:
         """Say how the model is trained.
@@ -63,6 +73,7 @@ class Model(FromGenerators, Network):
             loss_weights: what each output's loss is multiplied by.
             sample_weight_mode: None; "temporal" for weights of steps.
             target_tensors: take the place of the targets that `fit` is given.
+            from_serialized: metrics that are objects are from a file, with names that they had when it was written.
 
         In the scope of a strategy `fit`, `evaluate` and `predict` cut each batch into parts for its replicas.
         """
@@ -97,6 +108,7 @@ class Model(FromGenerators, Network):
             "weighted_metrics": weighted_metrics,
             "target_tensors": target_tensors,
             "sample_weight_mode": sample_weight_mode,
+            "from_serialized": from_serialized,
         }
         self._endpoints, self._total_loss, self._functions = [], None, {}
         self._weights_fed = False
@@ -121,7 +133,7 @@ class Model(FromGenerators, Network):
                     endpoint.target = array_ops.placeholder(output.dtype, shape, name=f"{name}_target")
             self._endpoints.append(endpoint)
         with self._scope_of_replicas():
-            make_metrics(self._endpoints, given["metrics"], False)
+            make_metrics(self._endpoints, given["metrics"], False, given["from_serialized"])
         if self._replicas is None:
             with name_scope("metrics"):
                 for e in self._endpoints:
@@ -143,7 +155,9 @@ class Model(FromGenerators, Network):
         assert self._compiled is not None
         with self._scope_of_replicas():
             if self._compiled["weighted_metrics"] and not any(e.weighted_metrics for e in self._endpoints):
-                make_metrics(self._endpoints, self._compiled["weighted_metrics"], True)
+                make_metrics(
+                    self._endpoints, self._compiled["weighted_metrics"], True, self._compiled["from_serialized"]
+                )
         self._functions.pop("train", None)
         self._functions.pop("test", None)
         several = len(self._endpoints) > 1
@@ -460,10 +474,14 @@ class Model(FromGenerators, Network):
         outs = self._step("predict", feeding.inputs(self, x))
         return outs[0] if len(outs) == 1 else outs
 
-    def save(self, filepath: str, *args: Any, **kwargs: Any) -> None:
-        """Fail: whole models are saved as HDF5 or SavedModels by Keras, which is not supported."""
-        raise NotImplementedError(
-            "tf.keras Model.save is not supported: use `save_weights` with `to_json`, "
-            "or tf.saved_model.simple_save with "
-            "tf.keras.backend.get_session()"
-        )
+    def save(
+        self,
+        filepath: Any,
+        overwrite: bool = True,
+        include_optimizer: bool = True,
+        save_format: str | None = None,
+        signatures: Any = None,
+        options: Any = None,
+    ) -> None:
+        """Write layers, values, how it is compiled and the optimizer's state to an HDF5 file: `load_model` reads it."""
+        whole_models.save_model(self, filepath, overwrite, include_optimizer, save_format, signatures, options)

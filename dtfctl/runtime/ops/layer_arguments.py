@@ -11,7 +11,7 @@ from dtfctl.runtime.ops.variable_scope import VariableScope, variable_scope
 
 def snake_case(name: str) -> str:
     """Make a scope's name of a class's, as TensorFlow does: "BasicLSTMCell" is "basic_lstm_cell"."""
-    words = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     snake = re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
     return f"private{snake}" if snake.startswith("_") else snake
 

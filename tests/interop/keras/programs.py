@@ -10,6 +10,8 @@ import numpy as np
 
 from tests.interop.keras.argument_programs import PROGRAMS as ARGUMENTS
 from tests.interop.keras.more_programs import PROGRAMS as MORE
+from tests.interop.keras.option_programs import PROGRAMS as OPTIONS
+from tests.interop.keras.whole_programs import PROGRAMS as WHOLE
 
 
 def _data(*shape: int, seed: int = 5) -> Any:
@@ -204,6 +206,8 @@ PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
     **{f.__name__: f for f in (mlp, cnn, text, recurrent, two_inputs, custom_layer, own_loop, callbacks)},
     **MORE,
     **ARGUMENTS,
+    **OPTIONS,
+    **WHOLE,
 }
 
 

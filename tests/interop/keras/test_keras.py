@@ -18,6 +18,7 @@ import pytest
 import dtfctl.runtime as tf
 from tests.interop.keras.programs import PROGRAMS, restore, save
 from tests.interop.keras.record import run
+from tests.interop.keras.whole_programs import crossed
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden.json"
@@ -39,6 +40,14 @@ def test_a_program_comes_to_what_it_comes_to_with_tensorflow(name: str, tmp_path
     have = run(tf, PROGRAMS[name], str(tmp_path))
     for key, value in want.items():
         assert close(have[key], value), (key, have[key], value)
+
+
+def test_models_that_keras_saved_whole_go_on_as_they_do_with_it() -> None:
+    """The files in whole/ are what the program `whole` saved with TensorFlow."""
+    want, have = json.loads(GOLDEN.read_text())["whole"], run(tf, crossed, str(HERE / "whole"))
+    for kind, found in have.items():
+        for key, value in found.items():
+            assert close(value, want[kind][key]), (kind, key, value, want[kind][key])
 
 
 def test_checkpoints_have_the_names_and_come_back(tmp_path: Path) -> None:

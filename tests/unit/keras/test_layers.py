@@ -30,10 +30,10 @@ def small() -> Any:
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
-        (lambda: tf.keras.models.load_model("model.h5"), "model_from_json`, then `load_weights"),
-        (lambda: small().save("model.h5"), "save_weights` with `to_json"),
+        (lambda: tf.keras.models.load_model("."), "tf.saved_model.load"),
+        (lambda: small().save("model", save_format="tf"), "simple_save"),
         (lambda: tf.keras.utils.get_file("a", "b"), "give its path"),
-        (lambda: tf.keras.callbacks.ModelCheckpoint("m.h5"), "save_weights_only=True"),
+        (lambda: tf.keras.callbacks.ModelCheckpoint("m.h5", save_freq=10), "period"),
         (lambda: tf.keras.callbacks.TensorBoard(histogram_freq=1), "tf.summary.FileWriter"),
         (lambda: tf.keras.callbacks.RemoteMonitor(), "LambdaCallback"),
         (lambda: small().compile("sgd", "mse", distribute=object()), "scope of a strategy"),

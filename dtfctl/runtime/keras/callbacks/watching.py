@@ -91,7 +91,11 @@ class EarlyStopping(_Monitor):
 
 
 class ModelCheckpoint(_Monitor):
-    """Saves the weights after epochs; `filepath` may have `{epoch}` and names of the logs in it."""
+    """Saves the model after epochs, or its weights; `filepath` may have `{epoch}` and names of the logs in it.
+
+    Args:
+        initial_value_threshold: what must be bettered before the first is saved with `save_best_only`.
+    """
 
     def __init__(
         self,
@@ -102,18 +106,19 @@ class ModelCheckpoint(_Monitor):
         save_weights_only: bool = False,
         mode: str = "auto",
         save_freq: Any = "epoch",
+        options: Any = None,
+        initial_value_threshold: float | None = None,
+        *,
         period: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(monitor, mode)
-        if not save_weights_only:
-            raise NotImplementedError(
-                "tf.keras.callbacks.ModelCheckpoint: whole models are not saved; pass save_weights_only=True"
-            )
-        if save_freq != "epoch" or kwargs:
+        if save_freq != "epoch" or options is not None or kwargs:
             raise NotImplementedError("tf.keras.callbacks.ModelCheckpoint: only save_freq='epoch'; see `period`")
         self.filepath, self.verbose, self.save_best_only, self.period = filepath, verbose, save_best_only, period
-        self.best, self._since = self._worst, 0
+        self.save_weights_only = save_weights_only
+        self.best = self._worst if initial_value_threshold is None else initial_value_threshold
+        self._since = 0
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Save if it is time, and better if only the best is saved."""
@@ -131,7 +136,10 @@ class ModelCheckpoint(_Monitor):
             return
         if self.verbose:
             print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
-        self.model.save_weights(path, overwrite=True)
+        if self.save_weights_only:
+            self.model.save_weights(path, overwrite=True)
+        else:
+            self.model.save(path, overwrite=True)
 
 
 class LearningRateScheduler(Callback):

@@ -16,9 +16,8 @@ from dtfctl.runtime.keras.layers.convolutional import (
     Convolution2DTranspose,
     Convolution3D,
     DepthwiseConv2D,
-    SeparableConv2D,
-    SeparableConvolution2D,
 )
+from dtfctl.runtime.keras.layers.convolved_memory import ConvLSTM2D
 from dtfctl.runtime.keras.layers.core import (
     Activation,
     ActivityRegularization,
@@ -35,6 +34,7 @@ from dtfctl.runtime.keras.layers.core import (
     SpatialDropout1D,
     SpatialDropout2D,
 )
+from dtfctl.runtime.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from dtfctl.runtime.keras.layers.merge import (
     Add,
     Average,
@@ -93,6 +93,12 @@ from dtfctl.runtime.keras.layers.resizing import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from dtfctl.runtime.keras.layers.separable import (
+    SeparableConv1D,
+    SeparableConv2D,
+    SeparableConvolution1D,
+    SeparableConvolution2D,
+)
 from dtfctl.runtime.keras.layers.serialization import deserialize, serialize
 from dtfctl.runtime.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
 from dtfctl.runtime.ops.input_spec import InputSpec
@@ -121,6 +127,7 @@ __all__ = [
     "Conv2D",
     "Conv2DTranspose",
     "Conv3D",
+    "ConvLSTM2D",
     "Convolution1D",
     "Convolution2D",
     "Convolution2DTranspose",
@@ -156,6 +163,8 @@ __all__ = [
     "Layer",
     "LayerNormalization",
     "LeakyReLU",
+    "LocallyConnected1D",
+    "LocallyConnected2D",
     "Masking",
     "MaxPool1D",
     "MaxPool2D",
@@ -172,7 +181,9 @@ __all__ = [
     "ReLU",
     "RepeatVector",
     "Reshape",
+    "SeparableConv1D",
     "SeparableConv2D",
+    "SeparableConvolution1D",
     "SeparableConvolution2D",
     "SimpleRNN",
     "SimpleRNNCell",

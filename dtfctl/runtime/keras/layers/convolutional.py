@@ -116,9 +116,19 @@ class Conv(Layer):
                 constraint=self.bias_constraint,
             )
 
-    def _finish(self, outputs: Any) -> Any:
+    def _padded(self, inputs: Any) -> tuple[Any, str]:
+        """Pad steps for a causal convolution; how the convolution itself pads."""
+        if self.padding != "causal":
+            return inputs, self.padding
+        left = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+        last = self.data_format == "channels_last"
+        return array_ops.pad(inputs, [[0, 0], [left, 0], [0, 0]] if last else [[0, 0], [0, 0], [left, 0]]), "valid"
+
+    def _finish(self, outputs: Any, squeezed: int | None = None) -> Any:
         if self.use_bias:
             outputs = nn_ops.bias_add(outputs, self.bias, data_format=self._wire(2))
+        if squeezed is not None:
+            outputs = array_ops.squeeze(outputs, [squeezed])
         return outputs if self.activation is None else self.activation(outputs)
 
     def _wire(self, rank: int) -> str:
@@ -128,12 +138,7 @@ class Conv(Layer):
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs for inputs."""
-        padding = self.padding
-        if padding == "causal":
-            left = self.dilation_rate[0] * (self.kernel_size[0] - 1)
-            last = self.data_format == "channels_last"
-            inputs = array_ops.pad(inputs, [[0, 0], [left, 0], [0, 0]] if last else [[0, 0], [0, 0], [left, 0]])
-            padding = "valid"
+        inputs, padding = self._padded(inputs)
         outputs = nn_ops.convolution(
             inputs,
             convert_to_tensor(self.kernel),
@@ -343,97 +348,5 @@ class DepthwiseConv2D(Conv):
         return {**config, **described(self, *names)}
 
 
-class SeparableConv2D(Conv):
-    """Convolve each channel by itself, then mix the channels."""
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1),
-        depth_multiplier: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = "glorot_uniform",
-        pointwise_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            filters,
-            kernel_size,
-            strides,
-            padding,
-            data_format,
-            dilation_rate,
-            activation=activation,
-            use_bias=use_bias,
-            bias_initializer=bias_initializer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            bias_constraint=bias_constraint,
-            **kwargs,
-        )
-        self.depth_multiplier = depth_multiplier
-        self.depthwise_initializer = initializers.get(depthwise_initializer)
-        self.pointwise_initializer = initializers.get(pointwise_initializer)
-        self.depthwise_regularizer = regularizers.get(depthwise_regularizer)
-        self.pointwise_regularizer = regularizers.get(pointwise_regularizer)
-        self.depthwise_constraint = constraints.get(depthwise_constraint)
-        self.pointwise_constraint = constraints.get(pointwise_constraint)
-
-    def build(self, input_shape: Any) -> None:
-        """Make kernels and bias."""
-        channels = last_size(input_shape, self._channel_axis)
-        shape = (*self.kernel_size, channels, self.depth_multiplier)
-        mixed = (1, 1, channels * self.depth_multiplier, self.filters)
-        self.depthwise_kernel = self.add_weight(
-            "depthwise_kernel",
-            shape,
-            initializer=self.depthwise_initializer,
-            regularizer=self.depthwise_regularizer,
-            constraint=self.depthwise_constraint,
-        )
-        self.pointwise_kernel = self.add_weight(
-            "pointwise_kernel",
-            mixed,
-            initializer=self.pointwise_initializer,
-            regularizer=self.pointwise_regularizer,
-            constraint=self.pointwise_constraint,
-        )
-        self._add_bias(self.filters or 0)
-        self.built = True
-
-    def call(self, inputs: Any) -> Any:
-        """Compute the outputs for inputs."""
-        last = self.data_format == "channels_last"
-        outputs = nn_ops.separable_conv2d(
-            inputs,
-            convert_to_tensor(self.depthwise_kernel),
-            convert_to_tensor(self.pointwise_kernel),
-            strides=[1, *self.strides, 1] if last else [1, 1, *self.strides],
-            padding=self.padding.upper(),
-            rate=list(self.dilation_rate),
-            data_format=self._wire(2),
-        )
-        return self._finish(outputs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this layer again."""
-        names = ("depth_multiplier", "depthwise_initializer", "pointwise_initializer", "depthwise_regularizer")
-        more = ("pointwise_regularizer", "depthwise_constraint", "pointwise_constraint")
-        return {**super().get_config(), **described(self, *names, *more)}
-
-
 Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D
-Convolution2DTranspose, SeparableConvolution2D = Conv2DTranspose, SeparableConv2D
+Convolution2DTranspose = Conv2DTranspose

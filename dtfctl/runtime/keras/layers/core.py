@@ -402,9 +402,10 @@ class ActivityRegularization(Layer):
 class GaussianNoise(Layer):
     """A layer that adds normal noise while training."""
 
-    def __init__(self, stddev: float, **kwargs: Any) -> None:
+    def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.supports_masking, self.stddev = True, stddev
+        self.supports_masking, self.stddev, self.seed = True, stddev, seed
+        self._drawn = 0
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         """Compute the outputs for inputs."""
@@ -413,14 +414,17 @@ class GaussianNoise(Layer):
         training = state.learning_phase() if training is None else training
 
         def noised() -> Any:
-            noise = random_ops.random_normal(array_ops.shape(inputs), 0.0, self.stddev, dtype=inputs.dtype.base_dtype)
-            return inputs + noise
+            # Each call of the layer has a seed of its own.
+            seed = None if self.seed is None else self.seed + self._drawn
+            self._drawn += 1
+            dtype = inputs.dtype.base_dtype
+            return inputs + random_ops.random_normal(array_ops.shape(inputs), 0.0, self.stddev, dtype, seed)
 
         return smart_cond(training, noised, lambda: array_ops.identity(inputs))
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
-        return {**super().get_config(), "stddev": self.stddev}
+        return {**super().get_config(), "stddev": self.stddev, "seed": self.seed}
 
 
 class Embedding(Layer):

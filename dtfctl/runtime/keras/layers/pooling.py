@@ -109,29 +109,37 @@ class AveragePooling3D(_Pooling):
 
 
 class _GlobalPooling(Layer):
-    """Base of poolings over whole examples: [batch, ..., channels] -> [batch, channels]."""
+    """Base of poolings over whole examples: [batch, ..., channels] -> [batch, channels].
+
+    Args:
+        keepdims: leave the axes, of one element.
+    """
 
     rank = 2
     largest = True
 
-    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, data_format: str | None = None, keepdims: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.data_format, self.input_spec = checked_format(data_format), InputSpec(ndim=self.rank + 2)
+        self.keepdims = keepdims
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs for inputs."""
         begin = 1 if self.data_format == "channels_last" else 2
         axes = list(range(begin, begin + self.rank))
-        return math_ops.reduce_max(inputs, axis=axes) if self.largest else math_ops.reduce_mean(inputs, axis=axes)
+        reduce = math_ops.reduce_max if self.largest else math_ops.reduce_mean
+        return reduce(inputs, axis=axes, keepdims=self.keepdims)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Compute the shape of the outputs."""
         dims = TensorShape(input_shape).as_list()
-        return TensorShape([dims[0], dims[-1 if self.data_format == "channels_last" else 1]])
+        last = self.data_format == "channels_last"
+        kept = [1] * self.rank if self.keepdims else []
+        return TensorShape([dims[0], *kept, dims[-1]] if last else [dims[0], dims[1], *kept])
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
-        return {**super().get_config(), "data_format": self.data_format}
+        return {**super().get_config(), "data_format": self.data_format, "keepdims": self.keepdims}
 
 
 class GlobalMaxPooling1D(_GlobalPooling):
@@ -179,7 +187,10 @@ class GlobalAveragePooling1D(_GlobalPooling):
             return super().call(inputs)
         axis = 1 if self.data_format == "channels_last" else 2
         weights = array_ops.expand_dims(math_ops.cast(mask, inputs.dtype), 2 if axis == 1 else 1)
-        return math_ops.reduce_sum(inputs * weights, axis=axis) / math_ops.reduce_sum(weights, axis=axis)
+        total, count = (
+            math_ops.reduce_sum(each, axis=axis, keepdims=self.keepdims) for each in (inputs * weights, weights)
+        )
+        return total / count
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Compute the mask of the outputs: there is none."""

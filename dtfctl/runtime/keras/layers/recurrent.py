@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class RNN(Layer):
         stateful: begin with the states that the batch before ended with.
     """
 
+    _scopes_cell = True
+
     def __init__(
         self,
         cell: Any,
@@ -59,7 +62,7 @@ class RNN(Layer):
         """Make the cell's variables."""
         shape = TensorShape(input_shape[0] if isinstance(input_shape, list) else input_shape).as_list()
         if isinstance(self.cell, Layer) and not self.cell.built:
-            with name_scope(self.cell.name):
+            with name_scope(self.cell.name) if self._scopes_cell else nullcontext():
                 self.cell.build(TensorShape([shape[0], *shape[2:]]))
                 self.cell.built = True
         if self.stateful:
@@ -68,7 +71,7 @@ class RNN(Layer):
                 raise ValueError("If a RNN is stateful, it needs to know its batch size: give `batch_input_shape`.")
             sizes = nest.flatten(self.cell.state_size)
             self._kept = [
-                self.add_weight(f"state_{i}", (batch, n), initializer="zeros", trainable=False, collections=[])
+                self.add_weight(f"state_{i}", (batch, *_dims(n)), initializer="zeros", trainable=False, collections=[])
                 for i, n in enumerate(sizes)
             ]
             for _ in sizes:
@@ -168,7 +171,9 @@ class RNN(Layer):
             output, new = self._step(x, states)
             flat_new = nest.flatten(new)
             if masks is not None:
-                kept = array_ops.expand_dims(masks.read(time), -1)
+                kept = masks.read(time)
+                for _ in range(len(rest)):
+                    kept = array_ops.expand_dims(kept, -1)
                 output = array_ops.where_v2(kept, output, previous)
                 flat_new = [array_ops.where_v2(kept, n, o) for n, o in zip(flat_new, flat)]
             for old, value in zip(flat, flat_new):
@@ -179,8 +184,8 @@ class RNN(Layer):
         zero.set_shape([static[1], *rest])
         flat_begun = nest.flatten(begun)
         for value, n in zip(flat_begun, nest.flatten(self.cell.state_size)):
-            if isinstance(n, int):
-                value.set_shape([static[1], n])
+            if isinstance(n, (int, TensorShape)):
+                value.set_shape([static[1], *_dims(n)])
         found = while_loop(
             lambda time, *_: math_ops.less(time, count),
             body,
@@ -203,10 +208,11 @@ class RNN(Layer):
         """Compute the shape of the outputs."""
         dims = TensorShape(input_shape[0] if isinstance(input_shape, list) else input_shape).as_list()
         size = getattr(self.cell, "output_size", None) or nest.flatten(self.cell.state_size)[0]
-        shape = TensorShape([dims[0], dims[1], size] if self.return_sequences else [dims[0], size])
+        steps = [dims[1]] if self.return_sequences else []
+        shape = TensorShape([dims[0], *steps, *_dims(size)])
         if not self.return_state:
             return shape
-        return [shape, *(TensorShape([dims[0], n]) for n in nest.flatten(self.cell.state_size))]
+        return [shape, *(TensorShape([dims[0], *_dims(n)]) for n in nest.flatten(self.cell.state_size))]
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
@@ -223,6 +229,11 @@ class RNN(Layer):
         if "cell" in config:
             config["cell"] = provided(Role.LAYER)(config["cell"])
         return cls(**config)
+
+
+def _dims(size: Any) -> list[Any]:
+    """Give the sizes of a state, but the batch's."""
+    return [size] if isinstance(size, int) else list(TensorShape(size).as_list())
 
 
 def _swapped(tensor: Any) -> Any:
@@ -265,7 +276,8 @@ class _CellLayer(RNN):
         config = super().get_config()
         config.pop("cell")
         cell = self.cell.get_config()
-        return {**{k: v for k, v in cell.items() if k not in ("name", "trainable", "dtype")}, **config}
+        own = {k: v for k, v in cell.items() if k not in ("name", "trainable", "dtype")}
+        return {**own, **described(self, "activity_regularizer"), **config}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

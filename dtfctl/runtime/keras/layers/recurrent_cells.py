@@ -68,7 +68,7 @@ class GatedCell(Layer):
             setattr(self, f"{name}_constraint", constraints.get(value))
         self.dropout, self.recurrent_dropout = min(1.0, max(0.0, dropout)), min(1.0, max(0.0, recurrent_dropout))
         self.state_size: Any = units
-        self.output_size = units
+        self.output_size: Any = units
         self.bias: Any = None
         self._masks: dict[str, Any] = {}
 

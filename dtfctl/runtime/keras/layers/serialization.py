@@ -12,12 +12,15 @@ from dtfctl.runtime.keras.layers import (
     activation,
     attention,
     convolutional,
+    convolved_memory,
     core,
+    local,
     merge,
     normalization,
     pooling,
     recurrent,
     resizing,
+    separable,
     wrappers,
 )
 from dtfctl.runtime.keras.provided import Role, provides
@@ -28,12 +31,15 @@ _MODULES = (
     activation,
     attention,
     convolutional,
+    convolved_memory,
     core,
+    local,
     merge,
     normalization,
     pooling,
     recurrent,
     resizing,
+    separable,
     wrappers,
 )
 _CLASSES = {

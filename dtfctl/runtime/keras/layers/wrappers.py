@@ -67,16 +67,35 @@ class Bidirectional(Wrapper):
 
     Args:
         merge_mode: how outputs are joined: "concat", "sum", "mul", "ave", or None for both.
+        backward_layer: the layer that goes backwards, `go_backwards` of its own; one like `layer` when None.
     """
 
-    def __init__(self, layer: Any, merge_mode: str | None = "concat", weights: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        layer: Any,
+        merge_mode: str | None = "concat",
+        weights: Any = None,
+        backward_layer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if backward_layer is not None and not isinstance(backward_layer, Layer):
+            raise ValueError(
+                f"`backward_layer` need to be a `tf.keras.layers.Layer` instance. Received: {backward_layer}"
+            )
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
             raise ValueError('Invalid merge mode. Merge mode should be one of {"sum", "mul", "ave", "concat", None}')
         super().__init__(layer, **kwargs)
         config = layer.get_config()
         self.forward_layer = type(layer).from_config({**config, "name": f"forward_{layer.name}"})
-        backwards = {**config, "name": f"backward_{layer.name}", "go_backwards": not config["go_backwards"]}
-        self.backward_layer = type(layer).from_config(backwards)
+        self._backward_config: Any = None
+        if backward_layer is None:
+            backwards = {**config, "name": f"backward_{layer.name}", "go_backwards": not config["go_backwards"]}
+            self.backward_layer = type(layer).from_config(backwards)
+        else:
+            self._backward_config = registry.serialize_keras_object(backward_layer)
+            _check_pair(self.forward_layer, backward_layer)
+            self.backward_layer = backward_layer
+            backward_layer._name = f"backward_{backward_layer.name}"
         self.merge_mode, self.return_sequences = merge_mode, layer.return_sequences
         self.return_state, self.supports_masking = layer.return_state, True
         if hasattr(layer, "_batch_input_shape"):
@@ -118,4 +137,29 @@ class Bidirectional(Wrapper):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
-        return {**super().get_config(), "merge_mode": self.merge_mode}
+        own = {} if self._backward_config is None else {"backward_layer": self._backward_config}
+        return {**super().get_config(), "merge_mode": self.merge_mode, **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Make the layer that `get_config` described."""
+        if config.get("backward_layer") is not None:
+            config = {**config, "backward_layer": provided(Role.LAYER)(config["backward_layer"], custom_objects)}
+        return super().from_config(config, custom_objects)
+
+
+def _check_pair(forward: Any, backward: Any) -> None:
+    """Check that two layers go the two ways, and give the same."""
+    if forward.go_backwards == backward.go_backwards:
+        raise ValueError(
+            "Forward layer and backward layer should have different `go_backwards` value. "
+            f"forward_layer.go_backwards = {forward.go_backwards}, "
+            f"backward_layer.go_backwards = {backward.go_backwards}"
+        )
+    for name in ("stateful", "return_sequences", "return_state"):
+        first, second = getattr(forward, name), getattr(backward, name)
+        if first != second:
+            raise ValueError(
+                "Forward layer and backward layer are expected to have the same value for attribute "
+                f'"{name}", got "{first}" for forward layer and "{second}" for backward layer'
+            )

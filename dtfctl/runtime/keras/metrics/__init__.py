@@ -7,14 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import control_dependencies
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.keras import losses, registry
-from dtfctl.runtime.keras.backend.values import batch_set_value
-from dtfctl.runtime.keras.base_layer import Layer
-from dtfctl.runtime.keras.losses import squeeze_last
+from dtfctl.runtime.keras.losses import (
+    binary_crossentropy as binary_crossentropy,
+    categorical_crossentropy as categorical_crossentropy,
+    hinge as hinge,
+    kl_divergence as kl_divergence,
+    kullback_leibler_divergence as kullback_leibler_divergence,
+    log_cosh as log_cosh,
+    logcosh as logcosh,
+    mean_absolute_error as mean_absolute_error,
+    mean_absolute_percentage_error as mean_absolute_percentage_error,
+    mean_squared_error as mean_squared_error,
+    mean_squared_logarithmic_error as mean_squared_logarithmic_error,
+    poisson as poisson,
+    sparse_categorical_crossentropy as sparse_categorical_crossentropy,
+    squared_hinge as squared_hinge,
+    squeeze_last,
+)
 from dtfctl.runtime.keras.metrics import accuracies
 from dtfctl.runtime.keras.metrics.accuracies import (
     accuracy as accuracy,
@@ -24,66 +38,33 @@ from dtfctl.runtime.keras.metrics.accuracies import (
     sparse_top_k_categorical_accuracy as sparse_top_k_categorical_accuracy,
     top_k_categorical_accuracy as top_k_categorical_accuracy,
 )
+from dtfctl.runtime.keras.metrics.areas import AUC as AUC
+from dtfctl.runtime.keras.metrics.base import Metric as Metric
+from dtfctl.runtime.keras.metrics.counted import (
+    FalseNegatives as FalseNegatives,
+    FalsePositives as FalsePositives,
+    Precision as Precision,
+    Recall as Recall,
+    TrueNegatives as TrueNegatives,
+    TruePositives as TruePositives,
+)
+from dtfctl.runtime.keras.metrics.operating_points import (
+    PrecisionAtRecall as PrecisionAtRecall,
+    RecallAtPrecision as RecallAtPrecision,
+    SensitivityAtSpecificity as SensitivityAtSpecificity,
+    SpecificityAtSensitivity as SpecificityAtSensitivity,
+)
+from dtfctl.runtime.keras.metrics.overlaps import (
+    BinaryIoU as BinaryIoU,
+    IoU as IoU,
+    MeanIoU as MeanIoU,
+    OneHotIoU as OneHotIoU,
+    OneHotMeanIoU as OneHotMeanIoU,
+)
 from dtfctl.runtime.keras.provided import Role, provides
 from dtfctl.runtime.keras.reduction import Reduction, valid_weights
 from dtfctl.runtime.keras.signatures import bound, signature_of
 from dtfctl.runtime.ops import array_ops, math_ops
-from dtfctl.runtime.ops.grouping import group
-from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
-from dtfctl.runtime.replication import contexts
-
-
-class Metric(Layer):
-    """A number of a stream of batches: subclasses define `update_state` and `result`."""
-
-    def __init__(self, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
-        super().__init__(name=name, dtype=dtype or dtypes.float32, **kwargs)
-        self.stateful = True
-        self.built = True
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if contexts.has_strategy():
-            raise NotImplementedError(
-                f"The metric {self.name} is called in the scope of {contexts.get_strategy()}: give it to `compile`, or "
-                "call update_state in a replica and result() across them"
-            )
-        update = self.update_state(*args, **kwargs)
-        self.add_update(update)
-        with control_dependencies([update]):
-            result = self.result()
-        result._metric_obj = self
-        self._result = result
-        return result
-
-    def update_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the op that adds a batch."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how a batch is added: define update_state")
-
-    def result(self) -> Any:
-        """Compute the number from the variables."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define result")
-
-    def reset_states(self) -> None:
-        """Set all variables to zero in Keras's session."""
-        batch_set_value([(v, np.zeros(v.shape.as_list())) for v in self.weights])
-
-    reset_state = reset_states
-
-    def add_weight(  # type: ignore[override]
-        self, name: str, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, **kwargs: Any
-    ) -> Any:
-        """Make a variable of the metric's own, in no collection; replicas of a strategy add theirs up when read."""
-        own = {"synchronization": VariableSynchronization.ON_READ, "aggregation": VariableAggregation.SUM}
-        return super().add_weight(
-            name, shape, dtype or self._dtype, initializer, trainable=False, collections=[], **{**own, **kwargs}
-        )
-
-    def _charge_outputs(self, inputs: Any, outputs: Any) -> None:
-        """Leave the loss as it is."""
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make it again."""
-        return {"name": self.name, "dtype": self.dtype}
 
 
 def _weighted(values: Tensor, sample_weight: Any) -> tuple[Tensor, Tensor | None]:
@@ -171,7 +152,15 @@ class MeanMetricWrapper(Mean):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
-        return {**super().get_config(), **self._fn_kwargs}
+        function = {"fn": self._fn} if type(self) is MeanMetricWrapper else {}
+        return {**function, **super().get_config(), **self._fn_kwargs}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make the one that `get_config` described; a file has the function's name."""
+        config = dict(config)
+        function = config.pop("fn", None)
+        return cls(get(function), **config) if cls is MeanMetricWrapper else cls(**config)
 
 
 def _mean_of(
@@ -244,6 +233,76 @@ Poisson = _mean_of(losses.poisson, "Poisson", "poisson")
 KLDivergence = _mean_of(losses.kullback_leibler_divergence, "KLDivergence", "kullback_leibler_divergence")
 
 
+class MeanRelativeError(Mean):
+    """The mean of errors, each a share of what its place in `normalizer` says."""
+
+    def __init__(self, normalizer: Any, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name, dtype)
+        self.normalizer = np.asarray(normalizer)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:  # type: ignore[override]
+        """Make the op that adds a batch."""
+        y_true, y_pred = math_ops.cast(y_true, self._dtype), math_ops.cast(y_pred, self._dtype)
+        y_true, y_pred = squeeze_last(y_true, y_pred)
+        y_pred, shares = squeeze_last(y_pred, math_ops.cast(self.normalizer, self._dtype))
+        return super().update_state(math_ops.div_no_nan(math_ops.abs(y_true - y_pred), shares), sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {**super().get_config(), "normalizer": self.normalizer.tolist()}
+
+
+class MeanTensor(Metric):
+    """The weighted mean of values, of each element by itself.
+
+    Args:
+        shape: of the values; None to learn it from the first.
+    """
+
+    total: Any = None
+    count: Any = None
+
+    def __init__(self, name: str | None = "mean_tensor", dtype: Any = None, shape: Any = None) -> None:
+        super().__init__(name, dtype)
+        self._each: TensorShape | None = None
+        if shape is not None:
+            self._make(TensorShape(shape))
+
+    def _make(self, shape: TensorShape) -> None:
+        self._each = shape
+        self.total, self.count = self.add_weight("total", shape), self.add_weight("count", shape)
+
+    def update_state(self, values: Any, sample_weight: Any = None) -> Any:
+        """Make the op that adds values, each with its weight."""
+        values = math_ops.cast(convert_to_tensor(values), self._dtype)
+        if self._each is None:
+            self._make(values.shape)
+        elif values.shape != self._each:
+            raise ValueError(
+                "MeanTensor input values must always have the same shape. Expected shape (set during the first call): "
+                f"{self._each}. Got: {values.shape}."
+            )
+        counts = array_ops.ones_like(values)
+        if sample_weight is not None:
+            values, weights = _weighted(values, sample_weight)
+            counts = counts * weights
+        with control_dependencies([self.total.assign_add(values)]):
+            return self.count.assign_add(counts).op
+
+    def result(self) -> Any:
+        """Compute the means from the variables.
+
+        Raises:
+            ValueError: there are no values yet.
+        """
+        if self._each is None:
+            raise ValueError(
+                "MeanTensor does not have any value yet. Please call the MeanTensor instance or use "
+                "`.update_state(value)` before retrieving the result."
+            )
+        return math_ops.div_no_nan(self.total, self.count)
+
+
 class RootMeanSquaredError(Mean):
     """The square root of the mean squared error."""
 
@@ -261,182 +320,13 @@ class RootMeanSquaredError(Mean):
         return math_ops.sqrt(math_ops.div_no_nan(self.total, self.count))
 
 
-class _Counted(Metric):
-    """Sums over examples of what is true of labels and predictions, at one threshold or at several."""
-
-    _counts: tuple[str, ...]
-
-    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self.thresholds = thresholds
-        self.top_k: int | None = None
-        self.class_id: int | None = None
-        given = [0.5] if thresholds is None else np.ravel(thresholds).tolist()
-        if not all(0 <= threshold <= 1 for threshold in given):
-            raise ValueError(f"Threshold values must be in [0, 1]. Received: {thresholds}")
-        self._thresholds = np.array(given, np.float32)
-        for kind in self._counts:
-            setattr(self, kind, self.add_weight(kind, (len(given),)))
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Make the op that adds a batch."""
-        truth = math_ops.cast(math_ops.cast(y_true, dtypes.bool_), self._dtype)
-        truth, guess = squeeze_last(truth, math_ops.cast(y_pred, self._dtype))
-        if self.top_k is not None:
-            guess = accuracies.only_largest(guess, self.top_k)
-        if self.class_id is not None:
-            truth, guess = (each[..., self.class_id : self.class_id + 1] for each in (truth, guess))
-        positive = array_ops.reshape(truth, [1, -1])
-        predicted = math_ops.cast(array_ops.reshape(guess, [1, -1]) > self._thresholds[:, None], self._dtype)
-        weights: Any = 1.0
-        if sample_weight is not None:
-            weights = math_ops.cast(sample_weight, self._dtype)
-            for _ in range((guess.shape.rank or 0) - (weights.shape.rank or 0)):
-                weights = array_ops.expand_dims(weights, -1)
-            weights = array_ops.reshape(weights * array_ops.ones_like(guess), [1, -1])
-        kinds = {
-            "true_positives": lambda: positive * predicted,
-            "false_positives": lambda: (1.0 - positive) * predicted,
-            "true_negatives": lambda: (1.0 - positive) * (1.0 - predicted),
-            "false_negatives": lambda: positive * (1.0 - predicted),
-        }
-        sums = {kind: math_ops.reduce_sum(kinds[kind]() * weights, axis=1) for kind in self._counts}
-        return group(*(getattr(self, kind).assign_add(found).op for kind, found in sums.items()))
-
-    def _one_or_all(self, found: Any) -> Any:
-        return found[0] if len(self._thresholds) == 1 else array_ops.identity(found)
-
-    def result(self) -> Any:
-        """Compute the number from the variables: one for each threshold where there are several."""
-        return array_ops.identity(self._one_or_all(getattr(self, self._counts[0])))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make it again."""
-        return {**super().get_config(), "thresholds": self.thresholds}
-
-
-class TruePositives(_Counted):
-    """How many labels are 1 and predicted so."""
-
-    _counts = ("true_positives",)
-
-
-class FalsePositives(_Counted):
-    """How many labels are 0 and predicted 1."""
-
-    _counts = ("false_positives",)
-
-
-class TrueNegatives(_Counted):
-    """How many labels are 0 and predicted so."""
-
-    _counts = ("true_negatives",)
-
-
-class FalseNegatives(_Counted):
-    """How many labels are 1 and predicted 0."""
-
-    _counts = ("false_negatives",)
-
-
-class Precision(_Counted):
-    """How many of those that are predicted 1 are 1.
-
-    Args:
-        top_k: those that are predicted 1 are the k largest of the last axis, whatever they are without thresholds.
-        class_id: the place in the last axis that is looked at.
-    """
-
-    _counts = ("true_positives", "false_positives")
-
-    def __init__(
-        self,
-        thresholds: Any = None,
-        top_k: int | None = None,
-        class_id: int | None = None,
-        name: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(thresholds, name, dtype)
-        self.top_k, self.class_id = top_k, class_id
-        if thresholds is None and top_k is not None:
-            self._thresholds = np.array([accuracies.NEVER], np.float32)
-
-    def result(self) -> Any:
-        """Compute the number from the variables: one for each threshold where there are several."""
-        first, second = (getattr(self, kind) for kind in self._counts)
-        return self._one_or_all(math_ops.div_no_nan(first, first + second))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make it again."""
-        return {**super().get_config(), "top_k": self.top_k, "class_id": self.class_id}
-
-
-class Recall(Precision):
-    """How many of those that are 1 are predicted so."""
-
-    _counts = ("true_positives", "false_negatives")
-
-
-class AUC(Metric):
-    """The area under the ROC curve, by counts at `num_thresholds` thresholds."""
-
-    true_positives: Any
-    true_negatives: Any
-    false_positives: Any
-    false_negatives: Any
-
-    def __init__(
-        self,
-        num_thresholds: int = 200,
-        curve: str = "ROC",
-        summation_method: str = "interpolation",
-        name: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        if curve != "ROC" or summation_method != "interpolation":
-            raise NotImplementedError('tf.keras.metrics.AUC: curve="ROC" with interpolation; tf.metrics.auc has others')
-        super().__init__(name=name, dtype=dtype)
-        self.num_thresholds = num_thresholds
-        inner = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
-        self._thresholds = np.array([-1e-7, *inner, 1 + 1e-7], np.float32)
-        for kind in ("true_positives", "true_negatives", "false_positives", "false_negatives"):
-            setattr(self, kind, self.add_weight(kind, (num_thresholds,)))
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Make the op that adds a batch."""
-        positive = array_ops.reshape(math_ops.cast(math_ops.cast(y_true, dtypes.bool_), self._dtype), [1, -1])
-        predicted = array_ops.reshape(math_ops.cast(y_pred, self._dtype), [1, -1])
-        over = math_ops.cast(predicted > self._thresholds[:, None], self._dtype)
-        weights: Any = 1.0
-        if sample_weight is not None:
-            weights = array_ops.reshape(math_ops.cast(sample_weight, self._dtype), [1, -1])
-        kinds = {
-            "true_positives": positive * over,
-            "true_negatives": (1.0 - positive) * (1.0 - over),
-            "false_positives": (1.0 - positive) * over,
-            "false_negatives": positive * (1.0 - over),
-        }
-        sums = {kind: math_ops.reduce_sum(values * weights, axis=1) for kind, values in kinds.items()}
-        return group(*(getattr(self, kind).assign_add(values).op for kind, values in sums.items()))
-
-    def result(self) -> Any:
-        """Compute the number from the variables."""
-        recall = math_ops.div_no_nan(self.true_positives, self.true_positives + self.false_negatives)
-        fallout = math_ops.div_no_nan(self.false_positives, self.false_positives + self.true_negatives)
-        heights = (recall[: self.num_thresholds - 1] + recall[1:]) / 2.0
-        return math_ops.reduce_sum((fallout[: self.num_thresholds - 1] - fallout[1:]) * heights)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make it again."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds}
-
-
 acc = ACC = accuracy
-mse = MSE = losses.mean_squared_error
-mae = MAE = losses.mean_absolute_error
-mape = MAPE = losses.mean_absolute_percentage_error
-msle = MSLE = losses.mean_squared_logarithmic_error
+mse = MSE = mean_squared_error
+mae = MAE = mean_absolute_error
+mape = MAPE = mean_absolute_percentage_error
+msle = MSLE = mean_squared_logarithmic_error
+kld = KLD = kullback_leibler_divergence
+cosine_proximity = cosine = cosine_similarity = accuracies.cosine_similarity
 _FUNCTIONS = (
     *(accuracy, binary_accuracy, categorical_accuracy, sparse_categorical_accuracy, top_k_categorical_accuracy),
     *(sparse_top_k_categorical_accuracy, losses.mean_squared_error, losses.mean_absolute_error),

@@ -194,6 +194,17 @@ class Optimizer:
                 raise ValueError(f"Optimizer weight shape {v.shape} not compatible with provided shape {np.shape(w)}")
         batch_set_value(list(zip(self._weights, weights)))
 
+    def make_weights(self, variables: list[Any]) -> None:
+        """Make the count of steps and the slots of variables, as the first step does."""
+        with name_scope(self._name):
+            self._make_weights(variables)
+
+    def _make_weights(self, variables: list[Any]) -> None:
+        with init_scope():
+            _ = self.iterations
+            self._create_hypers()
+            self._create_slots(variables)
+
     def _trackable_children(self) -> dict[str, Any]:
         children = {"iter": self._iterations} if self._iterations is not None else {}
         children |= {name: v for name, v in sorted(self._hyper.items()) if isinstance(v, Variable)}
@@ -274,10 +285,7 @@ class Optimizer:
                 return self._apply(grad, var, prepared)
 
         with name_scope(self._name):
-            with init_scope():
-                _ = self.iterations
-                self._create_hypers()
-                self._create_slots(variables)
+            self._make_weights(variables)
             prepared = self._prepare(variables)
             pairs = self._cut(pairs)
             updates = []
