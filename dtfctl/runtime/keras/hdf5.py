@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from dtfctl.durable import whole_file
+from dtfctl.runtime.checkpoint.atomic import READABLE
 from dtfctl.runtime.keras.backend.values import batch_set_value
 
 MOST_BYTES = 64512
@@ -29,8 +33,8 @@ def is_hdf5(path: str, save_format: str | None) -> bool:
     return path.endswith((".h5", ".keras", ".hdf5"))
 
 
-def opened(path: str, mode: str) -> Any:
-    """Open a file.
+def opened(file: str | BinaryIO, mode: str) -> Any:
+    """Open a file, by its name or one that is open already.
 
     Raises:
         ImportError: h5py is not installed.
@@ -42,7 +46,16 @@ def opened(path: str, mode: str) -> Any:
             "HDF5 files need h5py: install it (pip install h5py), or save the weights as a checkpoint, with a name "
             "that does not end in .h5 or save_format='tf'"
         ) from None
-    return h5py.File(path, mode)
+    return h5py.File(file, mode)
+
+
+@contextlib.contextmanager
+def replaced(path: str) -> Iterator[Any]:
+    """Write a file that takes the place of one of its name when it is whole; whose folder is made, if need be."""
+    if folder := os.path.dirname(path):
+        os.makedirs(folder, exist_ok=True)
+    with whole_file(Path(path), READABLE) as whole, opened(whole, "w") as file:
+        yield file
 
 
 def write_names(group: Any, attribute: str, names: Sequence[str]) -> None:
@@ -111,9 +124,3 @@ def read_layers(group: Any, model: Any, by_name: bool) -> None:
             raise ValueError(f"Layer {layer.name} expects {len(layer.weights)} weights, but the file has {len(found)}")
         values += list(zip(layer.weights, found))
     batch_set_value(values)
-
-
-def make_folder(path: str) -> None:
-    """Make the folder that a file is to be in."""
-    if folder := os.path.dirname(path):
-        os.makedirs(folder, exist_ok=True)

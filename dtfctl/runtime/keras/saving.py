@@ -30,7 +30,7 @@ def save_weights(model: Any, path: str, overwrite: bool, save_format: str | None
     if hdf5.is_hdf5(path, save_format):
         if not overwrite and os.path.exists(path):
             raise FileExistsError(path)
-        with hdf5.opened(path, "w") as file:
+        with hdf5.replaced(path) as file:
             hdf5.write_layers(file, model)
         return
     from dtfctl.runtime.train.checkpoint import Checkpointer

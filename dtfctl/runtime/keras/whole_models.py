@@ -40,12 +40,11 @@ def save_model(
         FileExistsError: there is a file, and it is not to be replaced.
     """
     path = os.fspath(filepath)
-    if save_format in ("tf", "tensorflow") or signatures is not None or options is not None:
+    if not hdf5.is_hdf5(path, save_format or "h5") or signatures is not None or options is not None:
         raise NotImplementedError(
             "tf.keras models are saved whole as HDF5 only: leave save_format out, or use "
             "tf.saved_model.simple_save with tf.keras.backend.get_session()"
         )
-    hdf5.is_hdf5(path, save_format)  # a format that nobody knows
     if not overwrite and os.path.exists(path):
         raise FileExistsError(f"{path} is there already: delete it, or save with overwrite=True")
     described: dict[str, Any] = {"model_config": {"class_name": type(model).__name__, "config": model.get_config()}}
@@ -55,11 +54,11 @@ def save_model(
         optimizer = None
     if optimizer is not None:
         described["training_config"] = _training_config(model)
-    hdf5.make_folder(path)
-    with hdf5.opened(path, "w") as file:
+    texts = {name: json.dumps(value, default=plain).encode() for name, value in described.items()}
+    with hdf5.replaced(path) as file:
         file.attrs["keras_version"], file.attrs["backend"] = "2.2.4-tf", "tensorflow"
-        for name, value in described.items():
-            file.attrs[name] = json.dumps(value, default=plain).encode()
+        for name, text in texts.items():
+            file.attrs[name] = text
         hdf5.write_layers(file.create_group("model_weights"), model)
         if optimizer is not None and optimizer.weights:
             names = [variable.name for variable in optimizer.weights]

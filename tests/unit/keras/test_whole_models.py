@@ -93,6 +93,29 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
+def test_a_save_that_fails_leaves_the_file_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "model.h5"
+    model = trained(Scaled(3.0))
+    model.save(path)
+    before = path.read_bytes()
+    model.layers[1].factor = object()  # which is no JSON
+    with pytest.raises(TypeError, match="Not JSON serializable"):
+        model.save(path)
+    model.layers[0].get_weights = lambda: [object()] * 2
+    with pytest.raises(TypeError):
+        model.save_weights(str(path))
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_checkpoint_of_what_cannot_be_saved_fails_before_the_first_epoch(tmp_path: Path) -> None:
+    model = trained(layers.Lambda(lambda x: x))
+    before = model.get_weights()
+    with pytest.raises(NotImplementedError, match=r"Lambda.*save_weights_only=True"):
+        model.fit(X, Y, verbose=0, callbacks=[tf.keras.callbacks.ModelCheckpoint(str(tmp_path / "model.h5"))])
+    for now, then in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
 def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         tf.keras.models.load_model(tmp_path / "nowhere.h5")

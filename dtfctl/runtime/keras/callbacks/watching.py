@@ -120,6 +120,14 @@ class ModelCheckpoint(_Monitor):
         self.best = self._worst if initial_value_threshold is None else initial_value_threshold
         self._since = 0
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Fail at once where the model cannot be saved whole."""
+        if not self.save_weights_only:
+            try:
+                self.model.get_config()
+            except NotImplementedError as e:
+                raise NotImplementedError(f"{e}. Save its weights: ModelCheckpoint(save_weights_only=True)") from None
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Save if it is time, and better if only the best is saved."""
         self._since += 1
