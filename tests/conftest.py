@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ settings.register_profile(
     "dtfctl", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("dtfctl")
+# A shell's background jobs ignore Ctrl-C, and so would all that they start: tests that press it would wait for nothing.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 GRACE_S = 20.0
 OK, INTERRUPTED = pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED
 UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))
