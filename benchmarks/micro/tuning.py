@@ -4,7 +4,7 @@ usage: python -m benchmarks.micro.tuning RAY_PYTHON
 
 RAY_PYTHON is an interpreter with `ray[tune]`, optuna and numpy. A trial trains a perceptron of 32-WIDTH-4 for 400 steps
 with numpy and tells its accuracy five times on the way; both sides propose settings by Optuna's TPE with the same seed.
-Each has a cluster of this machine that is up before the clock starts: of two workers here, `ray.init(num_cpus=2)` there.
+Each has a cluster of this machine that is up before the clock starts: two workers here, `ray.init(num_cpus=2)` there.
 They run in turns, a study from the first trial proposed to the last one ended. By itself Ray starts a process a trial,
 as a job of ours is one; with `reuse_actors=True` trials follow each other in one process, which only scripts that leave
 nothing behind may do.
