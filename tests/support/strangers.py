@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -36,8 +37,15 @@ def as_nobody(program: str, *words: str, timeout: float = 120.0) -> subprocess.C
 
 def answer_at_shared_port(target: int) -> str:
     """What another user hears at a port of this machine, from a local port that this user's process has too."""
-    with socket.create_server(("127.0.0.1", 0)) as elsewhere, socket.create_connection(elsewhere.getsockname()) as mine:
-        done = as_nobody(SHARED_PORT, str(target), str(mine.getsockname()[1]), PREFACE.hex())
+    for _ in range(5):
+        with (
+            socket.create_server(("127.0.0.1", 0)) as elsewhere,
+            socket.create_connection(elsewhere.getsockname()) as mine,
+        ):
+            done = as_nobody(SHARED_PORT, str(target), str(mine.getsockname()[1]), PREFACE.hex())
+        # Somebody else has bound that port, so that it cannot be shared: another one, then.
+        if os.strerror(errno.EADDRNOTAVAIL) not in done.stderr:
+            break
     if "no such option" in done.stdout:
         pytest.skip("left out: this kernel cannot choose the port of a connection (Linux before 6.3)")
     assert done.returncode == 0, done.stderr

@@ -77,6 +77,12 @@ LISTS = {
             "a name of tf: TensorFlow's list of what replicas put on a ps",
         ),
     ],
+    "compiler/urgency.py": [
+        (
+            {"Identity", "ReadVariableOp", "Cast", "EncodeTensor", "DecodeTensor", "CompressedTransfer"},
+            "who only hands a value on does not need it",
+        ),
+    ],
     "compiler/colocation.py": [
         ({"IdentityN", "DeleteMultiDeviceIterator"}, "of many resources each has a device of its own"),
     ],

@@ -149,12 +149,12 @@ argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
 
 def arg_max(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Find where the largest element along a dimension is."""
-    return apply_op("ArgMax", name, input=input, dimension=dimension, output_type=output_type)
+    return argmax(input, dimension, name, output_type=output_type)
 
 
 def arg_min(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Find where the smallest element along a dimension is."""
-    return apply_op("ArgMin", name, input=input, dimension=dimension, output_type=output_type)
+    return argmin(input, dimension, name, output_type=output_type)
 
 
 def _scan(op_type: str) -> Callable[..., Tensor]:

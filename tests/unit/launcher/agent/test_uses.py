@@ -35,10 +35,11 @@ def test_another_host_leaves_what_this_one_runs_from(tmp_path: Path, monkeypatch
     used, unused = (
         make(tmp_path / "environments", name, "ready", json.dumps({"bytes": 1})) for name in ("used", "unused")
     )
-    words = [str(used / "bin" / "python"), "-c", "input()"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as job:
+    words = [str(used / "bin" / "python"), "-c", "print(flush=True); input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        assert job.stdout is not None and job.stdout.readline()
         note_uses(mine, tmp_path / "environments")
-        job.communicate()
+        job.communicate(b"\n")
     monkeypatch.setattr(host_layers, "BASE", str(tmp_path))
     host_layers.forget_unused()
     environments.forget_unused(tmp_path / "environments")
