@@ -29,7 +29,8 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.parallel import in_parts
-from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
+from dtfctl.runtime.kernels.into.registry import WIDENED, Into, Spec, load_makers
+from dtfctl.runtime.kernels.into.widened import made_in_float32
 from dtfctl.runtime.kernels.native.sketch import Sketch
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.memory import shared_memory
@@ -378,7 +379,9 @@ class _Planner:
             return None
         outputs = [self.seen.spec((node, slot)) for slot in range(len(node.output_types))]
         specs = [s for s in outputs if s is not None]
-        into = maker(self.env.build(node), inputs, specs)
+        into = maker(build := self.env.build(node), inputs, specs)
+        if into is None and node.op in WIDENED:
+            into = made_in_float32(maker, build, inputs, specs)
         if into is None or (into.fills and len(specs) != len(outputs)):
             return None
         if into.fills and not into.is_guarded and not self._has_known_shape(node):

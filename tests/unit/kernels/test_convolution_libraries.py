@@ -6,15 +6,18 @@ import os
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import dtfctl.runtime as tf
 from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.nn.common import Window
 from dtfctl.runtime.kernels.onednn import cache, find
+from dtfctl.runtime.kernels.onednn.library import multiplies_bfloat16
 
-F = np.float32
+F, LOW = np.float32, ml_dtypes.bfloat16
 
 CASES = [
     # x, w, strides, dilations, padding
@@ -67,6 +70,47 @@ def test_onednn_gives_the_plain_values(
     want = conv.convolve(x, w, g), conv.input_gradient(dy, w, g, x_shape[3]), conv.filter_gradient(x, dy, g, w_shape)
     for a, b in zip(got, want):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.skipif(
+    not multiplies_bfloat16() or find.find_library() is None, reason="needs AVX512-BF16 or AMX, and oneDNN"
+)
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "strides", "dilations", "padding"),
+    [*CASES, ((8, 16, 16, 64), (1, 1, 64, 32), (1, 1), (1, 1), "VALID")],
+)
+def test_convolutions_of_bfloat16_are_sums_of_float32_rounded_once(
+    x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str, layout: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(x_shape).astype(LOW), rng.standard_normal(w_shape).astype(LOW)
+    g = Window(strides, dilations, padding).geometry(x_shape[1:3], w_shape[:2])
+    dy = rng.standard_normal((x_shape[0], *g.output, w_shape[3])).astype(LOW)
+    assert cache.convolution_for(x.dtype, x_shape, w_shape, g.output, g.strides, g.dilations, g.pads) is not None
+    wide = x.astype(F), w.astype(F), dy.astype(F)
+    want = (
+        conv.convolve(wide[0], wide[1], g),
+        conv.input_gradient(wide[2], wide[1], g, x_shape[3]),
+        conv.filter_gradient(wide[0], wide[2], g, w_shape),
+    )
+    first = layout == "NCHW"
+    order = [0, 3, 1, 2] if first else [0, 1, 2, 3]
+    back = [0, 2, 3, 1] if first else [0, 1, 2, 3]
+
+    def spread(numbers: Any) -> list[int]:
+        return [1, 1, *numbers] if first else [1, *numbers, 1]
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        image, above = tf.constant(x.transpose(order)), tf.constant(dy.transpose(order))
+        of = {"data_format": layout, "dilations": spread(dilations)}
+        y = tf.nn.conv2d(image, tf.constant(w), spread(strides), padding, **of)
+        found = session.run([y, *tf.gradients(y, [image, y.op.inputs[1]], above)])
+    got = found[0].transpose(back), found[1].transpose(back), found[2]
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == LOW
+        # Of bfloat16's eight bits the last one.
+        np.testing.assert_allclose(a.astype(F), b, rtol=2**-8, atol=1e-3)
 
 
 @pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")

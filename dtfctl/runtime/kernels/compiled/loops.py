@@ -265,3 +265,19 @@ def sparse_cross_entropy(shifted: Any, labels: Any, loss: Any, grad: Any) -> Non
         for j in range(shifted.shape[1]):
             grad[i, j] /= total
         grad[i, labels[i]] -= one
+
+
+def widened_bfloat16(x: Any, bits: Any) -> None:
+    """Make bfloat16, as the 16 bits it consists of, the 32 bits of the same numbers."""
+    for i in range(x.size):
+        bits[i] = np.uint32(x[i]) << np.uint32(16)
+
+
+def rounded_to_bfloat16(bits: Any, out: Any) -> None:
+    """Round float32, as the 32 bits it consists of, to the nearest 16 bits; of two to the even."""
+    for i in range(bits.size):
+        b = bits[i]
+        if b & 0x7FFFFFFF > 0x7F800000:  # no number, and it stays none
+            out[i] = (b >> 16) | 0x40
+        else:
+            out[i] = (b + 0x7FFF + ((b >> 16) & 1)) >> 16

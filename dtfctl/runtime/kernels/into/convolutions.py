@@ -9,9 +9,10 @@ import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
+from dtfctl.runtime.kernels.into.low_precision import BFLOAT16, gains
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.nn.common import Geometry, window_of
-from dtfctl.runtime.kernels.nn.conv import by_onednn, convolve, filter_gradient, input_gradient, is_pointwise
+from dtfctl.runtime.kernels.nn.conv import by_onednn, convolve, filter_gradient, input_gradient
 from dtfctl.runtime.kernels.onednn.convolution import Convolution
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -20,12 +21,21 @@ contiguous = np.ascontiguousarray
 
 
 def _images(*specs: Spec | None) -> bool:
-    return all(s is not None and s.dtype == _FLOAT32 and len(s.shape) == 4 and 0 not in s.shape for s in specs)
+    first = specs[0]
+    if first is None or (first.dtype != _FLOAT32 and not (first.dtype == BFLOAT16 and gains())):
+        return False
+    return all(s is not None and s.dtype == first.dtype and len(s.shape) == 4 and 0 not in s.shape for s in specs)
 
 
 def _geometry(k: KernelBuild, image: Spec, kernel: Spec) -> Geometry | None:
+    """Find the geometry of a convolution of such arrays; None where it is not computed in their type as they are."""
     window = window_of(k, 2)
-    return None if window.channels_first else window.geometry(image.shape[1:-1], kernel.shape[:-2])
+    if window.channels_first:
+        return None
+    g = window.geometry(image.shape[1:-1], kernel.shape[:-2])
+    if image.dtype == BFLOAT16 and by_onednn(image.dtype, image.shape, kernel.shape, g) is None:
+        return None
+    return g
 
 
 @makes("Conv2D")
@@ -78,7 +88,7 @@ def _convolution_of(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> Co
     if not _images(x, w, *outputs) or x.shape[-1] != w.shape[-2]:
         return None
     g = _geometry(k, x, w)
-    if g is None or is_pointwise(g):
+    if g is None:
         return None
     found: Convolution | None = by_onednn(x.dtype, x.shape, w.shape, g)
     return found

@@ -58,7 +58,7 @@ def is_float(spec: Spec | None) -> bool:
     return is_native(spec, _FLOATS)
 
 
-@makes(*_BINARY, "RealDiv", "Div")
+@makes(*_BINARY, "RealDiv", "Div", widened=True)
 def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     op = k.node.op
     if not all(map(is_native, inputs)) or (op in ("RealDiv", "Div") and not is_float(outputs[0])):
@@ -66,7 +66,7 @@ def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     return Into(_BINARY.get(op, np.true_divide), in_place=(0, 1), by_rows=True, formula=_FORMULAS[op])
 
 
-@makes("AddN", "AccumulateNV2")
+@makes("AddN", "AccumulateNV2", widened=True)
 def _add_n(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if len(inputs) < 2 or not all(map(is_native, inputs)) or any(x != outputs[0] for x in inputs):
         return None
@@ -84,7 +84,7 @@ def _sum(*xs: Any) -> None:
         np.add(out, x, out)
 
 
-@makes(*_UNARY, *_UNARY_FLOAT)
+@makes(*_UNARY, *_UNARY_FLOAT, widened=True)
 def _unary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     op = k.node.op
     if not (is_native(inputs[0]) if op in _UNARY else is_float(inputs[0])):
@@ -93,7 +93,7 @@ def _unary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | Non
     return Into(call, in_place=(0,), by_rows=True, formula=_FORMULAS.get(op, ""))
 
 
-@makes("BiasAdd")
+@makes("BiasAdd", widened=True)
 def _bias_add(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not all(map(is_native, inputs)) or k.text_attr("data_format", "NHWC") != "NHWC":
         return None
@@ -102,7 +102,7 @@ def _bias_add(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | 
     return Into(np.add, in_place=(0,), by_rows=True, formula=_FORMULAS["Add"])
 
 
-@makes("Relu")
+@makes("Relu", widened=True)
 def _relu(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not is_float(inputs[0]):
         return None
@@ -112,7 +112,7 @@ def _relu(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     return Into(np.ndarray.clip, extras=bounds, in_place=(0,), by_rows=True, formula=formula)
 
 
-@makes("ReluGrad")
+@makes("ReluGrad", widened=True)
 def _relu_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     g, x = inputs
     if not is_float(g) or not is_float(x) or g.shape != x.shape:
@@ -134,7 +134,7 @@ def _relu_gradient(g: Any, x: Any, out: Any, mask: Any) -> None:
     np.multiply(g, mask, out)
 
 
-@makes("TanhGrad", "SigmoidGrad")
+@makes("TanhGrad", "SigmoidGrad", widened=True)
 def _activation_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     y, g = inputs
     if not is_float(y) or not is_float(g) or y.shape != g.shape:

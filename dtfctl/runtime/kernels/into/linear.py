@@ -107,7 +107,7 @@ def _sum_of_products(node: Node, around: Around) -> Iterator[Fusion]:
     yield [Line(node, Into(call, scratch=(a, b)), operands, [((node, 0), spec)], tuple(products))]
 
 
-@makes("BiasAddGrad")
+@makes("BiasAddGrad", widened=True)
 def _bias_add_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     g = inputs[0]
     if not is_float(g) or k.text_attr("data_format", "NHWC") != "NHWC" or len(g.shape) < 2 or 0 in g.shape:
@@ -115,7 +115,7 @@ def _bias_add_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> In
     return _sum_of_rows(g)
 
 
-@makes("Sum")
+@makes("Sum", widened=True)
 def _sum(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     x = inputs[0]
     lead = len(x.shape) - 1 if is_float(x) else 0

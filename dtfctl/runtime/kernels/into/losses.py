@@ -51,7 +51,7 @@ def _add_up(rows: Any, ones: Any, out: Any) -> None:
         np.dot(rows, ones, out)
 
 
-@makes("Softmax")
+@makes("Softmax", widened=True)
 def _softmax(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     logits = inputs[0]
     if not is_float(logits) or not logits.shape or 0 in logits.shape:

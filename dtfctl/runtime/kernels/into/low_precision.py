@@ -46,6 +46,11 @@ def rounded_to_bfloat16(x: Any) -> Any:
     return out
 
 
+def gains() -> bool:
+    """Tell whether bfloat16 is computed as such here; once, a warning says why not."""
+    return _library() is not None
+
+
 def _library() -> Library | None:
     if not multiplies_bfloat16():
         _say_once("this CPU has neither AVX512-BF16 nor AMX")

@@ -35,7 +35,7 @@ def _tiles(k: KernelBuild, x: Spec, y: Spec) -> list[tuple[slice, ...]] | None:
     return [(slice(None), slice(i, None, h), slice(j, None, w)) for i, j in product(range(h), range(w))]
 
 
-@makes("MaxPool")
+@makes("MaxPool", widened=True)
 def _max_pool(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     tiles = _tiles(k, inputs[0], outputs[0])
     if tiles is None:
@@ -80,7 +80,7 @@ def _pooling_gradient(loop: Callable[..., None], x: Spec, y: Spec) -> Into | Non
     return Into(at_once, by_rows=True)
 
 
-@makes("MaxPoolGrad")
+@makes("MaxPoolGrad", widened=True)
 def _max_pool_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     x, y, grad = inputs
     tiles = _tiles(k, x, y)

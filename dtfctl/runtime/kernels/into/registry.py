@@ -73,17 +73,21 @@ class Into:
 Maker = Callable[[KernelBuild, list[Any], list[Spec]], Into | None]
 
 MAKERS: dict[str, Maker] = {}
+WIDENED: set[str] = set()
+"""Ops whose form for float32 does for numbers of 16 bits as well: they are widened, and results are rounded once."""
 _LOCK = threading.Lock()
 _MODULES = ("convolutions", "elementwise", "linear", "losses", "pools", "rows", "updates", "row_updates")
 _loaded = False
 
 
-def makes(*ops: str) -> Callable[[Maker], Maker]:
-    """Decorator: the function is the maker of these ops."""
+def makes(*ops: str, widened: bool = False) -> Callable[[Maker], Maker]:
+    """Decorator: the function is the maker of these ops; of types of 16 bits too where their arrays are `widened`."""
 
     def add(maker: Maker) -> Maker:
         for op in ops:
             MAKERS[op] = maker
+        if widened:
+            WIDENED.update(ops)
         return maker
 
     return add

@@ -2,7 +2,7 @@
 by im2col and matrix products, in blocks.
 
 Data is channels-last inside; channels-first inputs are transposed on the way in and out. Blocks of the batch are sized
-so that the matrix of patches stays in cache. Half and bfloat16 are computed in float32.
+so that the matrix of patches stays in cache. Half is computed in float32, and bfloat16 where oneDNN cannot.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.into.low_precision import BFLOAT16, gains
 from dtfctl.runtime.kernels.into.products import multiply
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.onednn.cache import convolution_for
@@ -55,7 +56,9 @@ def _patches(padded: Any, g: Geometry) -> Any:
 
 
 def by_onednn(dtype: np.dtype[Any], x_shape: tuple[int, ...], w_shape: tuple[int, ...], g: Geometry) -> Any:
-    """oneDNN's convolution for this geometry, or None."""
+    """Find oneDNN's convolution for this geometry; None where there is none, or where a product of float32 is one."""
+    if is_pointwise(g) and dtype != BFLOAT16:
+        return None
     return convolution_for(dtype, x_shape, w_shape, g.output, g.strides, g.dilations, g.pads)
 
 
@@ -80,13 +83,13 @@ def convolve(x: Any, w: Any, g: Geometry, out: Any = None) -> Any:
             filters = np.ascontiguousarray(w[..., i * share : (i + 1) * share])
             out[..., i * share : (i + 1) * share] = convolve(part, filters, g)
         return out
-    matrix = w.reshape(-1, out_depth)
-    if is_pointwise(g):
-        np.matmul(x.reshape(-1, depth), matrix, out=out.reshape(-1, out_depth))
-        return out
     best = by_onednn(x.dtype, x.shape, w.shape, g)
     if best is not None:
         best.forward(x, w, out)
+        return out
+    matrix = w.reshape(-1, out_depth)
+    if is_pointwise(g):
+        np.matmul(x.reshape(-1, depth), matrix, out=out.reshape(-1, out_depth))
         return out
     columns = matrix.shape[0]
     for block in _blocks(n, prod(g.output) * columns * x.itemsize):
@@ -118,7 +121,7 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int, out: Any = None)
         return out
     if channels == 1 and not is_pointwise(g) and dy.dtype.kind == "f":
         return _gradient_of_one_channel(dy, w, g, out)
-    best = None if is_pointwise(g) else by_onednn(dy.dtype, out.shape, w.shape, g)
+    best = by_onednn(dy.dtype, out.shape, w.shape, g)
     if best is not None:
         best.input_gradient(dy, w, out)
         return out
@@ -176,12 +179,12 @@ def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...],
         out = np.empty(filter_shape, x.dtype)
     total = out.reshape(columns, out_depth)
     if dy.size and x.size:
-        if is_pointwise(g):
-            np.matmul(x.reshape(-1, depth).T, dy.reshape(-1, out_depth), out=total)
-            return out
         best = by_onednn(x.dtype, x.shape, filter_shape, g)
         if best is not None:
             best.filter_gradient(x, dy, out)
+            return out
+        if is_pointwise(g):
+            np.matmul(x.reshape(-1, depth).T, dy.reshape(-1, out_depth), out=total)
             return out
     total[...] = 0
     if not dy.size or not x.size:
@@ -192,9 +195,15 @@ def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...],
     return out
 
 
-def _in(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:
-    x = np.moveaxis(x, 1, -1) if window.channels_first else x
-    return np.ascontiguousarray(x, work_dtype(dtype))
+def _in(x: Any, window: Window) -> Any:
+    return np.moveaxis(x, 1, -1) if window.channels_first else x
+
+
+def _computed_in(dtype: np.dtype[Any], x: tuple[int, ...], w: tuple[int, ...], g: Geometry) -> np.dtype[Any]:
+    """Choose the type that a convolution of such shapes is computed in."""
+    if dtype == BFLOAT16 and gains() and by_onednn(dtype, x, w, g) is not None:
+        return dtype
+    return work_dtype(dtype)
 
 
 def _out(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:
@@ -225,6 +234,14 @@ def require_rank(name: str, shape: tuple[int, ...], rank: int) -> None:
         raise InvalidArgumentError(f"{name} must be {rank}-dimensional: {shape_text(shape)}")
 
 
+def _convolved(x: Any, w: Any, window: Window, dtype: np.dtype[Any]) -> Any:
+    x = _in(x, window)
+    check_filter(x, w.shape)
+    g = window.geometry(x.shape[1:-1], w.shape[:-2])
+    work = _computed_in(dtype, x.shape, w.shape, g)
+    return _out(convolve(np.ascontiguousarray(x, work), np.ascontiguousarray(w, work), g), window, dtype)
+
+
 @register_kernel("Conv2D", promises=OF_SHAPES, T=(*FLOATS, dtypes.int32))
 def conv2d(k: KernelBuild) -> Kernel:
     return _forward(k, 2)
@@ -241,10 +258,7 @@ def _forward(k: KernelBuild, spatial: int) -> Kernel:
     def kernel(x: Any, w: Any) -> Any:
         require_rank("convolution input", x.shape, spatial + 2)
         require_rank("convolution filter", w.shape, spatial + 2)
-        wide = _in(x, window, dtype)
-        check_filter(wide, w.shape)
-        g = window.geometry(wide.shape[1:-1], w.shape[:-2])
-        return _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
+        return _convolved(x, w, window, dtype)
 
     return kernel
 
@@ -264,10 +278,7 @@ def conv(k: KernelBuild) -> Kernel:
             )
         window = window_of(k, spatial)
         lead = x.shape[:batch_dims]
-        wide = _in(x.reshape((-1, *x.shape[batch_dims:])), window, dtype)
-        check_filter(wide, w.shape)
-        g = window.geometry(wide.shape[1:-1], w.shape[:-2])
-        out = _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
+        out = _convolved(x.reshape((-1, *x.shape[batch_dims:])), w, window, dtype)
         return out.reshape(lead + out.shape[1:])
 
     return kernel
@@ -321,11 +332,12 @@ def _backprop_input(k: KernelBuild, spatial: int, by_shape: bool) -> Kernel:
     def kernel(input_or_sizes: Any, w: Any, out_backprop: Any) -> Any:
         require_rank(f"{op}: filter", w.shape, spatial + 2)
         require_rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
-        dy = _in(out_backprop, window, dtype)
+        dy = _in(out_backprop, window)
         sizes = input_or_sizes if by_shape else np.array(input_or_sizes.shape)
         shape = full_input_shape(sizes, dy, w, window)
         g = check_backprop(op, shape, w.shape, dy, window)
-        dx = input_gradient(dy, np.ascontiguousarray(w, dy.dtype), g, shape[-1])
+        work = _computed_in(dtype, shape, w.shape, g)
+        dx = input_gradient(np.ascontiguousarray(dy, work), np.ascontiguousarray(w, work), g, shape[-1])
         return _out(dx, window, dtype)
 
     return kernel
@@ -343,9 +355,11 @@ def _backprop_filter(k: KernelBuild, spatial: int, by_shape: bool) -> Kernel:
             raise InvalidArgumentError(f"{op}: filter must be {spatial + 2}-dimensional")
         require_rank(f"{op}: input", x.shape, spatial + 2)
         require_rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
-        wide, dy = _in(x, window, dtype), _in(out_backprop, window, dtype)
-        g = check_backprop(op, wide.shape, w_shape, dy, window)
-        return filter_gradient(wide, dy, g, w_shape).astype(dtype, copy=False)
+        x, dy = _in(x, window), _in(out_backprop, window)
+        g = check_backprop(op, x.shape, w_shape, dy, window)
+        work = _computed_in(dtype, x.shape, w_shape, g)
+        dw = filter_gradient(np.ascontiguousarray(x, work), np.ascontiguousarray(dy, work), g, w_shape)
+        return dw.astype(dtype, copy=False)
 
     return kernel
 

@@ -1,4 +1,4 @@
-"""Two-dimensional convolutions of channels-last float32 arrays, forward and backward, for one geometry."""
+"""Two-dimensional convolutions of channels-last float32 or bfloat16 arrays, forward and backward, for one geometry."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dtfctl.runtime.kernels.onednn.library import (
     QUERY_DST,
     QUERY_SRC,
     QUERY_WEIGHTS,
+    SLOW,
     Library,
     OneDnnError,
 )
@@ -38,14 +39,15 @@ def _filter(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class Convolution:
-    """A convolution; its passes are made when first needed. Arrays must be contiguous float32.
+    """A convolution; its passes are made when first needed. Arrays must be contiguous.
 
     Args:
         x: shape (N, H, W, C); w: shape (kh, kw, C, O).
         output: (OH, OW). pads: (before, after) of each spatial dimension.
+        is_bfloat16: whether arrays are, instead of float32; sums are float32's all the same.
 
     Raises:
-        OneDnnError: the library has no implementation.
+        OneDnnError: the library has no implementation, or in bfloat16 no good one.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Convolution:
         strides: Shape,
         dilations: Shape,
         pads: Sequence[tuple[int, int]],
+        is_bfloat16: bool = False,
     ) -> None:
         spans = [(size - 1) * dilation for size, dilation in zip(w[:2], dilations)]
         numbers = [*x, *w, *output, *strides, *dilations, *spans, *(side for pad in pads for side in pad)]
@@ -64,10 +67,10 @@ class Convolution:
             raise OneDnnError(f"a convolution with {max(numbers)} in its geometry, which the library counts in 32 bits")
         self._library = library
         y = (x[0], *output, w[3])
-        self._plain = [library.strided(*_image(x)), library.strided(*_filter(w)), library.strided(*_image(y))]
+        self._plain = [library.strided(*sizes, is_bfloat16) for sizes in (_image(x), _filter(w), _image(y))]
         # Images as they are, filters as the library likes them.
-        self._wanted = [self._plain[0], library.any_layout(_filter(w)[0]), self._plain[2]]
-        self._bias = library.vector(w[3])
+        self._wanted = [self._plain[0], library.any_layout(_filter(w)[0], is_bfloat16), self._plain[2]]
+        self._bias = library.strided((w[3],), (1,), is_bfloat16)
         self._window = [
             (ctypes.c_int64 * 12)(*values)
             for values in (strides, [d - 1 for d in dilations], [p[0] for p in pads], [p[1] for p in pads])
@@ -75,6 +78,8 @@ class Convolution:
         self._lock = threading.Lock()
         self._passes: dict[Any, Callable[..., None]] = {}
         self._forward_pd = self._describe_forward()
+        if is_bfloat16 and library.implementation(self._forward_pd).startswith(SLOW):
+            raise OneDnnError("a convolution has a slow implementation only")
 
     def forward(self, x: Any, w: Any, out: Any) -> None:
         self._pass(self._make_forward)(x, w, out)

@@ -26,6 +26,8 @@ QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_D
     129, 136
 )
 _QUERY_IMPLEMENTATION = 8
+# How implementations are called that are for lack of a better one.
+SLOW = "ref"
 _F32 = 3
 _BF16 = 2
 _PAUSE_SOFT = 1
@@ -130,10 +132,10 @@ class Library:
 
     # Descriptions and memory ------------------------------------------------------------------------------------------
 
-    def any_layout(self, dims: Sequence[int]) -> ctypes.c_void_p:
-        """Describe float32 of that size in whatever layout suits the library best."""
-        md = ctypes.c_void_p()
-        self.call("memory_desc_create_with_tag", ctypes.byref(md), len(dims), _dims(dims), _F32, _TAG_ANY)
+    def any_layout(self, dims: Sequence[int], is_bfloat16: bool = False) -> ctypes.c_void_p:
+        """Describe numbers of that size in whatever layout suits the library best."""
+        md, kind = ctypes.c_void_p(), _BF16 if is_bfloat16 else _F32
+        self.call("memory_desc_create_with_tag", ctypes.byref(md), len(dims), _dims(dims), kind, _TAG_ANY)
         return md
 
     def strided(self, dims: Sequence[int], strides: Sequence[int], is_bfloat16: bool = False) -> ctypes.c_void_p:

@@ -6,11 +6,16 @@ import ctypes
 import threading
 from typing import Any
 
-from dtfctl.runtime.kernels.onednn.library import QUERY_DST, QUERY_SRC, QUERY_WEIGHTS, Library, OneDnnError, arguments
+from dtfctl.runtime.kernels.onednn.library import (
+    QUERY_DST,
+    QUERY_SRC,
+    QUERY_WEIGHTS,
+    SLOW,
+    Library,
+    OneDnnError,
+    arguments,
+)
 from dtfctl.runtime.kernels.onednn.passes import Pass, adapted
-
-# Implementations that are for lack of a better one.
-_SLOW = "ref"
 
 
 class Product:
@@ -45,7 +50,7 @@ class Product:
         library, pd = self._library, ctypes.c_void_p()
         operands = (self._a, self._b, self._bias, self._out)
         library.call("matmul_primitive_desc_create", ctypes.byref(pd), library.engine, *operands, None)
-        if library.implementation(pd).startswith(_SLOW):
+        if library.implementation(pd).startswith(SLOW):
             raise OneDnnError("a product has a slow implementation only")
         bias = {} if self._bias is None else {"bias": (self._bias, QUERY_WEIGHTS, 1)}
         return Pass(
