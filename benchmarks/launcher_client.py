@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.peer_programs import serve
@@ -15,6 +16,8 @@ from dtfctl.launcher.model import JobRequest, TaskStatus
 
 POLL_S = 0.002
 PATIENCE_S = 30.0
+MOST_STEPS = 1_000_000
+"""So many steps do not end a recording: its time does."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,24 @@ def main() -> None:
             time.sleep(POLL_S)
         return dict(seen)
 
-    serve({"submit": submit, "kill": kill, "hang": hang, "cut": cut})
+    def begin(script: str, words: list[str]) -> dict[str, Any]:
+        """Submit a job, and come back when it runs steps."""
+        job = cluster.submit(JobRequest(script, tuple(words)))
+        while (status := cluster.job(job)).progress is None:
+            if status.is_final:
+                raise RuntimeError(f"the job ended as {status.state}: {status.reason}")
+            time.sleep(POLL_S)
+        return {"job": job}
+
+    def profile(job: str, seconds: float, file: str) -> dict[str, Any]:
+        """Record what all tasks do; from when until when all of them did, by the clock on the wall."""
+        heard: list[float] = []
+        cluster.profile(
+            job, file=Path(file), steps=MOST_STEPS, seconds=seconds, on_steps=lambda _: heard.append(time.time())
+        )
+        return {"began": heard[0], "ended": heard[-1]}
+
+    serve({"submit": submit, "kill": kill, "hang": hang, "cut": cut, "begin": begin, "profile": profile})
 
 
 if __name__ == "__main__":

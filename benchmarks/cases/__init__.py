@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from benchmarks.bench import Case
-from benchmarks.cases import chain, collectives, control_plane, exchange, memory, models, scaling, steps, storage
+from benchmarks.cases import (
+    chain,
+    collectives,
+    control_plane,
+    exchange,
+    memory,
+    models,
+    recording,
+    scaling,
+    steps,
+    storage,
+)
 
 
 def all_cases() -> list[Case]:
@@ -17,5 +28,6 @@ def all_cases() -> list[Case]:
         *storage.CASES,
         *memory.CASES,
         *control_plane.CASES,
+        *recording.CASES,
         *scaling.CASES,
     ]

@@ -9,20 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Page, expect, sync_playwright
 
 PAGES = ("cluster", "jobs", "graph", "timeline", "links", "events", "draw", "studies")
 PATIENCE_MS = 120_000
 # Strokes, in parts of the paper.
 STROKES = {
     "0": [[(0.5 + 0.24 * math.sin(i / 3), 0.5 - 0.36 * math.cos(i / 3)) for i in range(20)]],
-    "1": [[(0.36, 0.28), (0.52, 0.12), (0.52, 0.88)]],
+    "1": [[(0.5, 0.12), (0.5, 0.88)]],
     "4": [[(0.6, 0.88), (0.6, 0.12), (0.24, 0.62), (0.8, 0.62)]],
     "7": [[(0.25, 0.14), (0.76, 0.14), (0.42, 0.88)]],
 }
@@ -71,7 +72,7 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("job")
     parser.add_argument("--shots", type=Path)
-    looks = {look.__name__: look for look in (strangers, pages, draw, digits, study, phone, live, deeds)}
+    looks = {look.__name__: look for look in (strangers, pages, draw, digits, study, phone, live, tabs, deeds)}
     parser.add_argument("--only", choices=looks, required=True)
     given = parser.parse_args()
     expect.set_options(timeout=PATIENCE_MS)
@@ -95,6 +96,11 @@ def strangers(looker: Looker, _job: str) -> dict[str, Any]:
     refused = looker.problems[before:]
     del looker.problems[before:]
     return {"refused": len(refused), "address": wrong.url.removeprefix(looker.base)}
+
+
+def row_of(page: Page, event: str) -> Locator:
+    """Find the events of a kind about worker/1."""
+    return page.locator("tr", has_text=event).filter(has_text="worker/1")
 
 
 def pages(looker: Looker, job: str) -> dict[str, Any]:
@@ -285,6 +291,41 @@ def live(looker: Looker, _job: str) -> dict[str, Any]:
     page.context.close()
     other.context.close()
     return {"seen_after_s": round(took, 2)}
+
+
+def tabs(looker: Looker, job: str) -> dict[str, Any]:
+    """Open more pages of one browser than it has connections to a server: each follows the cluster and a log."""
+    first = looker.open(looker.url)
+    expect(first.locator(".live")).to_have_text("live")
+    opened = [first, *(first.context.new_page() for _ in range(7))]
+    for page in opened:
+        page.set_default_timeout(PATIENCE_MS)
+        visit(page, f"{looker.base}/#/jobs/{job}")
+        expect(page.locator(".live")).to_have_text("live")
+        expect(page.locator(".log")).to_contain_text(re.compile("<img src=x|Other tabs show output"))
+    waiting = [page for page in opened if "Other tabs" in page.locator(".log").inner_text()]
+    showing = [page for page in opened if page not in waiting]
+    looker.picture(waiting[0], "tab")
+    # Who leaves lets the next one in, and who waits can still ask for something.
+    for page in showing:
+        page.goto(f"{looker.base}/#/events")
+        expect(row_of(page, "task.starting").first).to_be_visible()
+    before = row_of(showing[0], "task.starting").count()
+    until = time.monotonic() + PATIENCE_MS / 1000
+    while sum("<img" in page.locator(".log").inner_text() for page in waiting) < len(showing):
+        assert time.monotonic() < until, "a place that was left is not taken"
+        first.wait_for_timeout(100)
+    last = waiting[-1]
+    last.goto(f"{looker.base}/#/cluster")
+    last.get_by_role("button", name="restart worker/1").click()
+    last.get_by_role("button", name="Yes, restart").click()
+    for page in showing:
+        expect(row_of(page, "task.starting")).to_have_count(before + 1)
+    for page in waiting[:-1]:
+        page.goto(f"{looker.base}/#/events")
+        expect(row_of(page, "task.starting")).to_have_count(before + 1)
+    first.context.close()
+    return {"showing": len(showing), "waiting": len(waiting)}
 
 
 def deeds(looker: Looker, job: str) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def test_a_browser_without_the_token_is_refused(watched: Watched) -> None:
 @pytest.mark.slow
 def test_each_page_in_a_browser(watched: Watched) -> None:
     found = watched.look("pages")
-    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 8 and len(set(found["titles"])) == 7
+    assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 8 and len(set(found["titles"])) == 8
     assert found["owned"] == ["undefined", 0]
     assert found["boxes"][1] < found["boxes"][0]
 
@@ -177,6 +177,11 @@ def test_each_page_fits_a_phone_and_takes_touches(watched: Watched) -> None:
 @pytest.mark.slow
 def test_what_another_page_does_is_seen_live(watched: Watched) -> None:
     watched.look("live")
+
+
+@pytest.mark.slow
+def test_more_tabs_than_a_browser_has_connections_are_all_live(watched: Watched) -> None:
+    assert watched.look("tabs") == {"showing": 3, "waiting": 5}
 
 
 @pytest.mark.slow

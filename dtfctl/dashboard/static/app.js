@@ -1,6 +1,7 @@
 // The shell: lets in, follows the cluster, chooses the page.
 import { render } from "./vendor/preact-htm.js";
 import { html, useState, useEffect, useRef, shell, ask } from "./util.js";
+import { follow, fresh, hear } from "./feed.js";
 import { Cluster } from "./cluster.js";
 import { Jobs, Job } from "./jobs.js";
 import { Links, Events } from "./others.js";
@@ -18,42 +19,14 @@ const Graph = later("./graph.js", "Graph"), Timeline = later("./timeline.js", "T
 const Studies = later("./studies.js", "Studies");
 const PAGES = [["cluster", "Cluster", Cluster], ["jobs", "Jobs", Jobs], ["graph", "Graph", Graph], ["timeline", "Timeline", Timeline],
   ["links", "Links", Links], ["events", "Events", Events], ["draw", "Draw", Draw], ["studies", "Studies", Studies]];
-const MOST_POINTS = 20000, MOST_EVENTS = 1000;
 
-// What is known, as the server tells it; a new object for each change, so that pages see what has changed.
 let known = fresh();
-function fresh() { return { cluster: {}, tasks: new Map(), hosts: new Map(), jobs: new Map(), studies: new Map(), events: [], points: new Map(), live: false, version: 0 }; }
-const KINDS = { task: "tasks", host: "hosts", job: "jobs", study: "studies" };
 let tell = () => {};
 
-function take(news) {
-  const now = { ...(news.all ? fresh() : known), live: true, version: news.v };
-  for (const [kind, name, value] of news.set) {
-    if (kind === "cluster") { now.cluster = value; continue; }
-    const map = now[KINDS[kind]];
-    if (value === null) map.delete(name); else map.set(name, value);
-  }
-  if (news.events.length) now.events = now.events.concat(news.events).slice(-MOST_EVENTS);
-  for (const point of news.points) {
-    if (!now.points.has(point.job)) now.points.set(point.job, []);
-    const points = now.points.get(point.job);
-    points.push(point);
-    // Of a long training every other point stays.
-    if (points.length > MOST_POINTS / 4) now.points.set(point.job, points.filter((_, i) => i % 2));
-  }
-  known = now;
+function heard(told) {
+  if (told.stranger) return stranger();
+  known = hear(known, told);
   tell();
-}
-
-function follow() {
-  const source = new EventSource("/api/stream");
-  source.onopen = () => { const live = fresh(); live.live = true; known = live; };
-  source.onmessage = (e) => take(JSON.parse(e.data));
-  source.onerror = () => {
-    known = { ...known, live: false };
-    tell();
-    if (source.readyState === 2) setTimeout(() => ask("/api/me").then((me) => me.known ? follow() : stranger(), () => setTimeout(follow, 1000)), 500);
-  };
 }
 function stranger() {
   document.title = "dtfctl";
@@ -81,7 +54,7 @@ function App() {
     const every = setInterval(() => second((n) => n + 1), 5000);
     shell.confirm = (question, label) => new Promise((answer) => setAsked({ question, label, answer }));
     shell.say = (text, bad) => { setSaid({ text, bad }); setTimeout(() => setSaid((now) => now && now.text === text ? null : now), bad ? 9000 : 3500); };
-    follow();
+    follow(heard);
     return () => { removeEventListener("hashchange", moved); removeEventListener("keydown", typed); clearInterval(every); };
   }, []);
   const page = PAGES.find(([name]) => name === at[0]) || PAGES[0];

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useRef, ask, duration } from "./util.js";
 import { ConnectTransport, Graph, Session, Tensor, importGraph } from "./client.js";
 
-const SIDE = 280, PEN = 22, STEP = 14, WAIT_MS = 60000, MOST_SHOWN = 10;
+const SIDE = 280, PEN = 28, STEP = 14, WAIT_MS = 60000, MOST_SHOWN = 10;
 // What a pixel without ink is, and one that is all ink.
 const RANGES = { "0 to 1": [0, 1], "0 to 255": [0, 255], "-1 to 1": [-1, 1], "1 to 0 (black on white)": [1, 0], "255 to 0 (black on white)": [255, 0] };
 
@@ -109,7 +109,9 @@ export function Draw({ known, at }) {
   const [chosen, choose] = useState(at[1] || ""), [range, setRange] = useState("0 to 1"), [fitted, fit] = useState(true);
   const [answer, tell] = useState(null), [why, fail] = useState(""), [model, found] = useState(null), [busy, work] = useState(false);
   const job = jobs.includes(chosen) ? chosen : chosen && at[1] === chosen ? "" : jobs[0] ?? "";
-  const paper = useRef(null), seen = useRef(null), asked = useRef(null), way = useRef(null);
+  const paper = useRef(null), seen = useRef(null), asked = useRef(null), way = useRef(null), wished = useRef(null);
+  // As it is now, also for who has waited for the model since.
+  wished.current = { range, fitted };
   const meet = () => {
     const mine = Model.of(job);
     way.current = mine;
@@ -127,11 +129,11 @@ export function Draw({ known, at }) {
     const mine = asked.current = new AbortController();
     work(true);
     try {
-      const one = await (way.current ?? meet()), ink = inkOf(paper.current, one, fitted);
+      const one = await (way.current ?? meet()), ink = inkOf(paper.current, one, wished.current.fitted);
       if (mine.signal.aborted) return;
       show(seen.current, ink, one);
       if (!ink.some((share) => share > 0)) { tell(null); return; }
-      const began = performance.now(), chances = await one.ask(ink, range, mine.signal);
+      const began = performance.now(), chances = await one.ask(ink, wished.current.range, mine.signal);
       if (!mine.signal.aborted) { tell({ chances, ms: performance.now() - began }); fail(""); }
     } catch (error) {
       if (mine.signal.aborted) return;
@@ -154,7 +156,7 @@ export function Draw({ known, at }) {
       <p class="dim" id="how">With mouse, pen or finger. With keys: arrows draw, Shift and arrows move the pen, Delete clears.</p>
       <p class="stages"><button onClick=${clear}>Clear</button><button onClick=${question}>Ask again</button>
         <label>Pixels <select onChange=${(e) => setRange(e.target.value)}>${Object.keys(RANGES).map((name) => html`<option selected=${name === range}>${name}</option>`)}</select></label>
-        <label><input type="checkbox" checked=${fitted} onChange=${(e) => fit(e.target.checked)} /> fitted</label></p></div>
+        <label class="check"><input type="checkbox" checked=${fitted} onChange=${(e) => fit(e.target.checked)} /> fitted</label></p></div>
     <div><p role="status" aria-busy=${busy}>${answer ? html`<b class="said">${said}</b> <span class="dim">asked in ${answer.ms < 1000 ? `${Math.round(answer.ms)} ms` : duration(answer.ms / 1000)}</span>`
         : html`<span class="dim">${why ? "" : model ? "Draw something." : "Asking for the graph …"}</span>`}</p>
       ${answer && html`<${Chances} of=${answer.chances} />`}

@@ -1,5 +1,6 @@
 // What pages share: words for values, small parts, requests, dialogs.
 import { html, Component, useState, useEffect, useRef } from "./vendor/preact-htm.js";
+import { place } from "./feed.js";
 export { html, Component, useState, useEffect, useRef };
 
 const GOOD = new Set(["running", "up", "healthy", "succeeded", "done"]);
@@ -78,24 +79,29 @@ export function Log({ of }) {
   const [note, setNote] = useState("");
   const box = useRef(null), stuck = useRef(true);
   useEffect(() => {
-    let held = [], wanted = false, source = null, over = false;
+    let lines = [], wanted = false, source = null, leave = null, over = false;
     set([]); setNote("");
+    const end = () => { source?.close(); leave?.(); source = leave = null; };
     // Who is not looked at leaves the connection to others.
-    const turned = () => { if (document.hidden) { source?.close(); source = null; } else if (!source && !over) open(); };
-    const open = () => { source = new EventSource(`/api/logs?of=${encodeURIComponent(of)}`); held = []; source.onmessage = heard; source.onerror = failed; };
+    const turned = () => { if (document.hidden) end(); else if (!over) leave ??= place(placed); };
+    const placed = (waits) => {
+      setNote(waits ? "Other tabs show output: this one is next when one of them is closed or left." : "");
+      if (!waits) open();
+    };
+    const open = () => { source = new EventSource(`/api/logs?of=${encodeURIComponent(of)}`); lines = []; source.onmessage = heard; source.onerror = failed; };
     const heard = (e) => {
       const news = JSON.parse(e.data);
-      if (news.ended) { over = true; source.close(); setNote("That was all: it has ended."); return; }
-      held = held.concat(news.lines).slice(-2000);
-      if (!wanted) { wanted = true; requestAnimationFrame(() => { wanted = false; set(held); }); }
+      if (news.ended) { over = true; end(); setNote("That was all: it has ended."); return; }
+      lines = lines.concat(news.lines).slice(-2000);
+      if (!wanted) { wanted = true; requestAnimationFrame(() => { wanted = false; set(lines); }); }
     };
     const failed = () => {
-      if (source?.readyState === 2) setNote("There is no output to be read (yet).");
-      else held = [];  // it begins again with the newest lines
+      if (source?.readyState === 2) { end(); setNote("There is no output to be read (yet)."); }
+      else lines = [];  // it begins again with the newest lines
     };
     turned();
     document.addEventListener("visibilitychange", turned);
-    return () => { over = true; document.removeEventListener("visibilitychange", turned); source?.close(); };
+    return () => { over = true; document.removeEventListener("visibilitychange", turned); end(); };
   }, [of]);
   useEffect(() => { if (stuck.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines]);
   const scrolled = (e) => { const b = e.target; stuck.current = b.scrollHeight - b.scrollTop - b.clientHeight < 30; };
