@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,8 +170,31 @@ def box_muller_float64(words: Array) -> tuple[Array, Array]:
     return np.sin(v1) * radius, np.cos(v1) * radius
 
 
+def _by_parts(
+    draw: Callable[[Philox, int, np.dtype[Any]], Array], gen: Philox, size: int, dtype: np.dtype[Any], apart: int = 1
+) -> Array:
+    """Draw `size` outputs part by part: what is computed on the way stays in the second-level cache.
+
+    Args:
+        apart: blocks from the first of a block's outputs to that of the next.
+    """
+    a_block = 2 if dtype == np.float64 else 4
+    part = a_block * _CHUNK
+    if size <= part:
+        return draw(gen, size, dtype)
+    out = np.empty(size, dtype)
+    for begin in range(0, size, part):
+        filled = out[begin : begin + part]
+        filled[...] = draw(gen.skip(begin // a_block * apart), filled.size, dtype)
+    return out
+
+
 def uniform(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
     """`size` floats in [0, 1)."""
+    return _by_parts(_uniform, gen, size, dtype)
+
+
+def _uniform(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
     if dtype == np.float64:
         words = gen.words((size + 1) // 2).reshape(-1, 2)
         return to_float64(words[:, 0], words[:, 1])[:size]
@@ -199,6 +223,10 @@ def uniform_int(gen: Philox, size: int, dtype: np.dtype[Any], low: int, high: in
 
 def normal(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
     """`size` standard normals."""
+    return _by_parts(_normal, gen, size, dtype)
+
+
+def _normal(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
     if dtype == np.float64:
         first, second = box_muller_float64(gen.words((size + 1) // 2))
         return np.stack([first, second], axis=-1).reshape(-1)[:size]
@@ -209,6 +237,12 @@ def normal(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
 
 def truncated_normal(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
     """`size` standard normals, those beyond two standard deviations drawn again."""
+    return _by_parts(
+        _truncated_normal, gen, size, dtype, apart=RESERVED_PER_OUTPUT // (2 if dtype == np.float64 else 1)
+    )
+
+
+def _truncated_normal(gen: Philox, size: int, dtype: np.dtype[Any]) -> Array:
     group = 2 if dtype == np.float64 else 4
     groups = -(-size // group)
     stride = group * RESERVED_PER_OUTPUT // 4
