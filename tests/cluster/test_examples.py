@@ -85,21 +85,26 @@ def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("example", "said", "least"),
+    ("example", "said", "least", "most"),
     [
-        ("digits_cnn", r"360 held-out digits: ([0-9.]+)%", 96),
-        ("bracket_lstm", r"right depths in strings of 28: ([0-9.]+)%", 95),
+        ("digits_cnn", r"360 held-out digits: ([0-9.]+)%", 96, 100),
+        ("bracket_lstm", r"right depths in strings of 28: ([0-9.]+)%", 95, 100),
+        ("language_model", r"bits a character of held-out text: ([0-9.]+)", 1, 2.25),
+        ("word_vectors", r"neighbours of a word's own kind: ([0-9.]+)%", 50, 90),
+        ("pendulum_dqn", r"upright in the last 100 of them: ([0-9.]+)%", 90, 100),
+        ("digits_gan", r"read by who learned from drawn ones: ([0-9.]+)%", 88, 100),
     ],
 )
 def test_an_example_of_one_file_learns_on_a_cluster(
-    environ: dict[str, str], example: str, said: str, least: float
+    environ: dict[str, str], example: str, said: str, least: float, most: float
 ) -> None:
+    """It reaches what its page says, within bounds that three runs with other chances were well inside of."""
     up = dtfctl("up", "cluster-examples/local.yaml", environ=environ)
     assert up.returncode == 0, up.stderr
-    job = dtfctl("submit", f"examples/{example}.py", environ=environ)
+    job = dtfctl("submit", f"examples/{example}.py", environ=environ, timeout=600)
     assert job.returncode == 0, job.stdout + job.stderr
     found = re.search(said, job.stdout)
-    assert found is not None and float(found[1]) >= least
+    assert found is not None and least <= float(found[1]) <= most
 
 
 @pytest.mark.slow
