@@ -19,6 +19,7 @@ import dtfctl.runtime as tf
 from dtfctl.runtime.executor import adaptive, shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.kernels.into import updates
+from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.kernels.into.registry import Spec
 from dtfctl.runtime.kernels.native import calls, compiler, kept, machine, updating
 from tests.unit.executor.test_fusion import executors, node_by_node
@@ -316,6 +317,32 @@ def test_large_regions_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         return [z, tf.reduce_sum(z, 0)], {x: np.random.default_rng(0).standard_normal((64, 40)).astype(F)}
 
     same(*both(make), close=1e-5)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_numbers_that_are_no_arrays_are_operands_all_the_same(is_shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a loop's counter is, of which each iteration gives the next."""
+    if is_shared:
+        monkeypatch.setattr(kept, "LEAST_BYTES_SHARED", 0)
+        pool = ThreadPool(2)
+        monkeypatch.setattr(calls, "shared_pool", lambda: pool)
+        monkeypatch.setattr(calls, "threaded", lambda together, alone, size: together)
+    missed: list[Adaptive] = []
+    monkeypatch.setattr(Adaptive, "_missed", missed.append)
+
+    def make() -> tuple[Any, dict[Any, Any]]:
+        x = tf.placeholder(tf.float32, [64, 40])
+
+        def body(n: Any, state: Any) -> tuple[Any, Any]:
+            state = tf.tanh(state) * tf.sigmoid(state)
+            return n + 1, state
+
+        n, state = tf.while_loop(lambda n, _: n < 5, body, (0, x))
+        grad = tf.gradients(state, x)[0]
+        return [n, state, grad], {x: np.random.default_rng(0).standard_normal((64, 40)).astype(F)}
+
+    same(*both(make, steps=8, expected=False), close=1e-5)
+    assert REQUESTED and not missed
 
 
 # Updates of variables ---------------------------------------------------------------------------------------------

@@ -26,21 +26,18 @@ def call_of(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
     whole = loaded["region"]
     count = len(operands)
 
-    def again(*arrays: Any) -> tuple[Any, ...]:
+    def fitting(arrays: Sequence[Any]) -> list[Any]:
         """Make operands what the code takes: contiguous arrays of its types."""
         given = []
         for array, (shape, dtype) in zip(arrays, operands):
             if getattr(array, "dtype", None) != dtype or array.shape != shape:
                 raise Unfit
             given.append(np.ascontiguousarray(array, dtype).reshape(shape))
-        given += arrays[count:]
-        if not whole(*given):
-            raise Unfit
-        return tuple(given)
+        return [*given, *arrays[count:]]
 
     def alone(*arrays: Any) -> None:
-        if not whole(*arrays):
-            again(*arrays)
+        if not whole(*arrays) and not whole(*fitting(arrays)):
+            raise Unfit
 
     size = shared_pool().size
     shared = [kept.is_shared(p.blocks, p.nbytes) for p in made.phases]
@@ -57,14 +54,22 @@ def call_of(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
         for p, is_shared in zip(made.phases, shared)
     ]
 
+    def phase(number: Any, ends: list[Any], arrays: Sequence[Any]) -> bool:
+        if len(ends) == 1:
+            return bool(part(number, *ends[0], *arrays))
+        try:
+            shared_pool().run([partial(_refusing, part, number, *at, *arrays) for at in ends])
+        except Unfit:
+            return False
+        return True
+
     def together(*arrays: Any) -> None:
         for number, ends in zip(numbers, bounds):
-            if len(ends) > 1:
-                shared_pool().run([partial(_refusing, part, number, *at, *arrays) for at in ends])
-            elif not part(number, *ends[0], *arrays):
+            if not phase(number, ends, arrays):
                 # Nothing has been written but what is written again.
-                alone(*arrays)
-                return
+                arrays = tuple(fitting(arrays))
+                if not phase(number, ends, arrays):
+                    raise Unfit
 
     return threaded(together, alone, size)
 
