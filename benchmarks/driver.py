@@ -1,9 +1,9 @@
 """The process that runs programs on one runtime: `python -m benchmarks.driver RUNTIME`, in that runtime's environment.
 
 It reads a JSON object a line and answers with one: {"do": "info"}, {"do": "load", "program", "target", "params"},
-{"do": "values"}, {"do": "measure", "seconds", "most", "least"}, {"do": "unload", "target"}, which
-clears what all programs have left in a target's tasks. It ends with its standard
-input.
+{"do": "limit", "program", "params"}, {"do": "values"}, {"do": "measure", "seconds", "most", "least"},
+{"do": "unload", "target"}, which clears what all programs have left in a target's tasks. It ends with its
+standard input.
 """
 
 from __future__ import annotations
@@ -73,6 +73,14 @@ class Driver:
         module = importlib.import_module(f"benchmarks.programs.{program}")
         self.program = module.build(self.tf, target, **params)
         return {}
+
+    def do_limit(self, program: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Measure what a step takes at the least: of our runtime, in a process that has run nothing yet."""
+        from benchmarks.heavy import Recorder, limit_of
+
+        recorder = Recorder()
+        self.do_load(program, "", params)
+        return {"seconds": limit_of(self._loaded(), recorder)}
 
     def do_values(self) -> dict[str, Any]:
         return {"values": self._loaded().values()}

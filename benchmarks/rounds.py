@@ -47,6 +47,7 @@ class StepCase:
         jobs: the cluster it needs; None for one process.
         goal: the least ratio asked for; `goals` has others by transport.
         limit, limit_is: the physical limit of a step in seconds given the transport, and what it is made of.
+        measures_limit: whether the limit is a step's products and convolutions alone, measured in a process of its own.
         bytes_moved: between processes, a step.
         most: steps a round at most, for steps that take long.
         tolerance: of the values.
@@ -69,6 +70,7 @@ class StepCase:
     goals: Mapping[str, float] = field(default_factory=dict)
     limit: Callable[[Limits, str], float] | None = None
     limit_is: str = ""
+    measures_limit: bool = False
     bytes_moved: float = 0.0
     most: int = 100_000
     tolerance: float = 1e-4
@@ -150,6 +152,9 @@ def run_case(
                     runner.warm(plan.warm_s, case.most)
                 except ChildError as e:
                     errors[side.name] = str(e)
+        if case.measures_limit:
+            for side, row in zip(ours, rows):
+                row.limit, row.limit_is = _measured_limit(side, case), "products and convolutions alone, by oneDNN"
         busy += [Child([sys.executable, "-c", "while True: pass"], "busy") for _ in range(case.busy)]
         rounds, longest = 0, 0.0
         while rounds < plan.rounds and (not rounds or time.monotonic() + longest < until):
@@ -195,6 +200,17 @@ def run_case(
                 row.extra["values"] = {n: values[n][:8] for n in (row.ours_name, row.peer_name)}
         judge(row, case.bytes_moved)
     return rows
+
+
+def _measured_limit(side: Side, case: StepCase) -> float | None:
+    """Measure what a step takes at the least; None where that cannot be."""
+    driver = side.own_driver()
+    try:
+        return float(driver.ask({"do": "limit", "program": case.program, "params": dict(case.params)})["seconds"])
+    except ChildError:
+        return None
+    finally:
+        driver.stop()
 
 
 def _start(side: Side, case: StepCase, errors: dict[str, str], client: Side | None) -> Runner | None:

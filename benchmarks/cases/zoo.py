@@ -58,6 +58,7 @@ def _case(model: str, batch: int, busy: int = 0, spread: bool = False, trains: b
         goal=1.0,
         tolerance=_TOLERANCE,
         quick=False,
+        measures_limit=not busy and not spread,
         busy=busy,
         most_s=_MOST_S,
         # After the first of them the values are known.

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,11 @@ def ours(folder: Path) -> Iterator[Callable[[], dict[str, Any]]]:
 
 def main(python: str) -> None:
     with tempfile.TemporaryDirectory() as folder, ours(Path(folder)) as mine, ray_tune(python) as theirs:
-        sides = {"dtfctl tune": mine, PEERS[0]: lambda: theirs(""), PEERS[1]: lambda: theirs("reused")}
+        sides: dict[str, Callable[[], dict[str, Any]]] = {
+            "dtfctl tune": mine,
+            PEERS[0]: partial(theirs, ""),
+            PEERS[1]: partial(theirs, "reused"),
+        }
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
         for turn in range(ROUNDS):
             for name in sorted(sides, reverse=turn % 2 == 0):
