@@ -35,11 +35,12 @@ def on_login_node(
     site: Site, home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Whoever runs a test has logged in, has a home that all nodes share, and leaves no job."""
-    account = site.folder / "account"
-    if not account.exists():
+    homes = {site.home_of(name) for name in site.names}
+    if not all((folder / ".dtfctl").exists() for folder in homes):
         bundle = Bundles(site.folder / "bundles").of(Platform.of_facts(host_base.facts()), fast=True)
-        lend_layers(account / ".dtfctl", bundle)
-    monkeypatch.setenv("HOME", str(account))
+        for folder in homes:
+            lend_layers(folder / ".dtfctl", bundle)
+    monkeypatch.setenv("HOME", str(site.account))
     monkeypatch.setenv("SLURM_CONF", str(site.conf))
     for name in ("SLURM_JOB_ID", "SLURM_JOB_NUM_NODES"):
         monkeypatch.delenv(name, raising=False)

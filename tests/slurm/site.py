@@ -1,7 +1,7 @@
 """A real Slurm on this machine: munge, a controller and several nodes, all of one user; no root, no system service.
 
 Every node is a `slurmd -N NAME` with a port of its own, which Debian's build can do. They share this machine's name,
-address and files: as a cluster whose nodes share all disks.
+address and files: as a cluster whose nodes share all disks. As root, each may have a home of its own instead.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ def why_not() -> str:
 class Site:
     """A Slurm that runs, in one folder."""
 
-    def __init__(self, folder: Path, nodes: int, options: Sequence[str] = (), node_options: str = "") -> None:
+    def __init__(
+        self, folder: Path, nodes: int, options: Sequence[str] = (), node_options: str = "", *, own_homes: bool = False
+    ) -> None:
         self.folder = folder
+        self.account = folder / "account"
+        """The home of who uses it, on the login node and, under this path, on nodes."""
+        self._own_homes = own_homes
         self.names = [f"n{i}" for i in range(1, nodes + 1)]
         self._options = options
         self._node_options = node_options
@@ -48,6 +53,7 @@ class Site:
         """Start everything, and wait until all nodes are idle."""
         for name in ("run", "state", "log", "spool"):
             (self.folder / name).mkdir(parents=True, mode=0o755)
+        self.account.mkdir(exist_ok=True)
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -98,7 +104,16 @@ class Site:
     def start_node(self, name: str) -> None:
         """Start a node's daemon."""
         (self.folder / "spool" / name).mkdir(exist_ok=True)
-        self._start(name, "slurmd", "-D", "-N", name, "-f", str(self.conf))
+        inside: tuple[str, ...] = ()
+        if self._own_homes:
+            self.home_of(name).mkdir(parents=True, exist_ok=True)
+            mount = 'mount --bind "$1" "$2"; shift 2; exec "$@"'
+            inside = ("unshare", "--mount", "sh", "-c", mount, "sh", str(self.home_of(name)), str(self.account))
+        self._start(name, *inside, "slurmd", "-D", "-N", name, "-f", str(self.conf))
+
+    def home_of(self, name: str) -> Path:
+        """The home that a node has, seen from here."""
+        return self.folder / "homes" / name if self._own_homes else self.account
 
     def kill_node(self, name: str) -> None:
         """Take a node away: its daemon, its steps and all that they started end at once, as with its power."""

@@ -2,100 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
 import threading
-import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dtfctl.launcher.api import Cluster, UpResult
+from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import ClusterFailed, Conflict, DeadlineExpired
-from dtfctl.launcher.model import ClusterStatus, Event, JobEnded, JobRequest
+from dtfctl.launcher.model import Event, JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.load import parse_spec
-from dtfctl.launcher.spec.model import ClusterSpec
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, wait_until
+from tests.slurm.clusters import (
+    TRAIN,
+    agents,
+    all_run,
+    begin_now,
+    bring_up,
+    checkpoints,
+    commands_on,
+    kinds,
+    name,
+    running,
+    said,
+    spec_of,
+    steps,
+    wait_status,
+    waiting,
+)
 from tests.slurm.site import Site
-
-TRAIN = """
-import os, time
-import dtfctl.runtime as tf
-step = tf.train.get_or_create_global_step()
-train = tf.assign_add(step, 1)
-with tf.train.MonitoredTrainingSession(checkpoint_dir=os.environ["DTF_CHECKPOINT_DIR"], save_checkpoint_secs=1,
-                                       is_chief=os.environ["DTF_TASK_INDEX"] == "0") as session:
-    print("begins at", session.run(step), flush=True)
-    while not os.path.exists({end!r}):
-        session.run(train)
-        time.sleep(0.01)
-"""
-
-
-def name() -> str:
-    """A cluster's name of this test's own: the nodes' home knows what other tests have left there."""
-    words = os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].partition(" ")[0]
-    return f"t-{zlib.crc32(words.encode()):08x}"
-
-
-def spec_of(slurm: str = "nodes: 2", tasks: str = "{ps: 1, worker: 2}", **more: str) -> ClusterSpec:
-    cpus = "" if "cpus" in slurm else ", cpus: 1"
-    text = f"cluster: {name()}\nprovider: slurm\nslurm: {{{slurm}{cpus}}}\ntasks: {tasks}\n"
-    text += "".join(f"{key}: {value}\n" for key, value in more.items())
-    return parse_spec(text, environ=dict(os.environ))
-
-
-def bring_up(spec: ClusterSpec, **options: Any) -> Cluster:
-    result: UpResult = Cluster.up(spec, task_command=STUB_COMMAND, **options)
-    assert result.exit_code == 0, result.problems
-    assert result.cluster is not None
-    return result.cluster
-
-
-def wait_status(cluster: Cluster, is_so: Callable[[ClusterStatus], Any], what: str) -> ClusterStatus:
-    def look() -> ClusterStatus | None:
-        status = cluster.status()
-        return status if is_so(status) else None
-
-    found: ClusterStatus = wait_until(look, what)
-    return found
-
-
-def all_run(status: ClusterStatus) -> bool:
-    return status.running == len(status.tasks)
-
-
-def kinds(cluster: Cluster) -> list[str]:
-    return [event.kind for event in cluster.events()]
-
-
-def commands_on(site: Site) -> list[str]:
-    """The command lines of all that Slurm has started, and of the `srun` that did."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environ = (folder / "environ").read_bytes()
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if f"SLURM_CONF={site.conf}".encode() in environ and "slurmctld" not in words and "munged" not in words:
-            found.append(words)
-    return found
-
-
-def agents(site: Site) -> list[str]:
-    return [words for words in commands_on(site) if "dtfctl.launcher.agent" in words]
-
-
-def steps(site: Site) -> dict[str, str]:
-    """The node of each step of ours."""
-    lines = site.ask("squeue", "-s", "-h", "-o", "%i|%N|%j").splitlines()
-    return {step: node for step, node, name in (line.split("|") for line in lines) if name == "dtfctl"}
 
 
 def test_up_asks_for_nodes_and_down_gives_them_back(site: Site) -> None:
@@ -187,15 +124,14 @@ def test_up_waits_in_the_queue_and_says_for_what(site: Site) -> None:
     seen: list[Event] = []
     waits, result = threading.Event(), []
 
-    def heard(event: Event) -> None:
-        seen.append(event)
-        waits.set()
-
     def up() -> None:
-        result.append(Cluster.up(spec_of(), task_command=STUB_COMMAND, on_event=heard))
+        result.append(
+            Cluster.up(spec_of(), task_command=STUB_COMMAND, on_event=seen.append, on_hosts=lambda hosts: waits.set())
+        )
 
     thread = threading.Thread(target=up)
     thread.start()
+    assert waits.wait(60.0), "it looks at what waits"
     site.ask("scancel", blocker)
     thread.join(120.0)
     assert result and result[0].exit_code == 0
@@ -268,35 +204,18 @@ def test_jobs_go_on_when_the_allocation_begins_anew(site: Site, tmp_path: Path) 
     assert result.exit_code == 0 and result.cluster is not None
     cluster = result.cluster
     job_id = cluster.submit(JobRequest(str(script)))
-    wait_until(lambda: _checkpoints(site), "a checkpoint of later than the beginning")
+    wait_until(lambda: checkpoints(site), "a checkpoint of later than the beginning")
     (job,) = site.jobs()
     site.ask("scontrol", "requeue", job)
     wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "queued", "it waits again")
-    wait_until(lambda: _begin_now(site, job), "it begins anew")
+    wait_until(lambda: begin_now(site, job), "it begins anew")
     wait_status(cluster, all_run, "tasks run again")
     wait_until(lambda: cluster.job(job_id).state == "running", "the same job goes on")
     end.touch()
-    text = []
-    for item in cluster.follow_job(job_id):
-        if isinstance(item, JobEnded):
-            assert item.status.state == "succeeded", item
-        elif hasattr(item, "line"):
-            text.append(item.line.text)
+    text = said(cluster, job_id)
     assert any(line.startswith("begins at") and not line.endswith(" 0") for line in text), text
     assert kinds(cluster).count("allocation.granted") == 2
     assert cluster.down() == ()
-
-
-def _checkpoints(site: Site) -> list[Path]:
-    every = (site.folder / "account" / ".dtfctl" / "clusters" / name()).rglob("*.index")
-    return [path for path in every if not path.name.endswith("-0.index")]
-
-
-def _begin_now(site: Site, job: str) -> bool:
-    """A requeued job waits for two minutes by itself."""
-    with contextlib.suppress(subprocess.CalledProcessError):  # it still ends, or has begun
-        site.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
-    return "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t")
 
 
 @pytest.mark.nightly
@@ -305,7 +224,7 @@ def test_before_the_time_limit_nodes_are_given_back_for_others(site: Site) -> No
     (job,) = site.jobs()
     wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "queued", "given back before its end")
     assert "allocation.requeued" in kinds(cluster)
-    wait_until(lambda: _begin_now(site, job), "it begins anew")
+    wait_until(lambda: begin_now(site, job), "it begins anew")
     wait_status(cluster, all_run, "tasks run again")
     assert site.jobs() == [job]
     assert cluster.down() == ()
@@ -356,7 +275,7 @@ def test_preempted_nodes_go_one_by_one_and_come_back(site: Site) -> None:
     assert (again.exit_code, again.problems) == (0, ())
 
     site.ask("scancel", urgent)
-    wait_until(lambda: all(_begin_now(site, job) for job in waiting(site)) and len(running(site)) == 4, "granted again")
+    wait_until(lambda: all(begin_now(site, job) for job in waiting(site)) and len(running(site)) == 4, "granted again")
     now = wait_status(cluster, lambda now: all_run(now) and not now.notes, "all four again")
     assert {"hosts.fewer", "hosts.more", "allocation.node-lost"} <= set(kinds(cluster))
     assert sum(before[task.name] == task.pid for task in now.tasks) >= 2, "others have not noticed"
@@ -367,14 +286,6 @@ def test_preempted_nodes_go_one_by_one_and_come_back(site: Site) -> None:
     wait_status(cluster, lambda now: all_run(now) and not now.notes, "and all run")
     assert cluster.down() == ()
     assert site.jobs() == []
-
-
-def running(site: Site) -> list[str]:
-    return site.ask("squeue", "-h", "-r", "-t", "running", "-o", "%A").split()
-
-
-def waiting(site: Site) -> list[str]:
-    return site.ask("squeue", "-h", "-r", "-t", "pending", "-o", "%A").split()
 
 
 def test_fewer_nodes_than_needed_are_waited_for(site: Site) -> None:
@@ -396,6 +307,6 @@ def test_a_time_limit_takes_one_node_after_the_other(site: Site) -> None:
     wait_status(cluster, lambda now: all_run(now), "both run")
     assert len(site.jobs()) == 2
     wait_until(lambda: "allocation.requeued" in kinds(cluster), "given back before its end")
-    wait_until(lambda: all(_begin_now(site, job) for job in waiting(site)) and len(running(site)) == 2, "granted again")
+    wait_until(lambda: all(begin_now(site, job) for job in waiting(site)) and len(running(site)) == 2, "granted again")
     wait_status(cluster, lambda now: all_run(now) and not now.notes, "tasks run again")
     assert cluster.down() == ()

@@ -43,6 +43,8 @@ CALL_S = 5.0
 PIECE_S = 60.0
 AGAIN_S = 2.0
 """A peer that did not answer is left alone for so long."""
+KEEPER_S = 10.0
+"""A controller that cannot be called is waited for no longer: hosts have what there is, unless all of them are new."""
 GATE_S = 120.0
 """A task waits no longer than this for what cannot be had."""
 WRITING_S = 10.0
@@ -186,15 +188,16 @@ class Replica:
         for peer in order.peers:
             if self._closed:
                 return
+            counts = peer.role == "agent" or time.monotonic() - self._began < KEEPER_S
             if time.monotonic() < self._retry_at.get(peer.host, 0.0):
-                in_step = False
+                in_step = in_step and not counts
                 continue
             try:
                 in_step = self._ask(peer) and in_step
             except NotFound:
                 in_step = False  # it was written again, or the peer has no such order yet
             except LauncherError as error:
-                in_step, problem = False, error
+                in_step, problem = in_step and not counts, error
                 self._retry_at[peer.host] = time.monotonic() + AGAIN_S
         # A checkpoint of which a part was lost with its host never becomes whole: nothing is to wait for it.
         in_step = in_step and not (self._some_wait and self._taken > taken)
@@ -242,7 +245,8 @@ class Replica:
             if known is not None:
                 known.close()
             self._tags.pop(peer.host, None)
-            known = self._channels[peer.host] = Channel(peer.address, self._tls, "agent", self._cluster, peer.host)
+            name = peer.host if peer.role == "agent" else ""
+            known = self._channels[peer.host] = Channel(peer.address, self._tls, peer.role, self._cluster, name)
         return known
 
     def _take_all(self, peer: FolderPeer, channel: Channel, theirs: Iterable[Entry]) -> bool:

@@ -23,6 +23,7 @@ from dtfctl.launcher.controller.decisions.operation_spans import OperationSpans
 from dtfctl.launcher.controller.hosts.certify import OwnCertificates
 from dtfctl.launcher.controller.hosts.host_count import HostCount
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
+from dtfctl.launcher.controller.hosts.keeper import Keeper
 from dtfctl.launcher.controller.hosts.links import LinkRecord
 from dtfctl.launcher.controller.hosts.state_copies import CopyMaker
 from dtfctl.launcher.controller.state.desired_state import DesiredState
@@ -31,6 +32,7 @@ from dtfctl.launcher.controller.workloads import statuses
 from dtfctl.launcher.controller.workloads.job_manager import JobManager
 from dtfctl.launcher.controller.workloads.task_manager import TaskManager
 from dtfctl.launcher.errors import ClusterFailed, NoSpace
+from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages.reports import LogPosition
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
 from dtfctl.launcher.paths import ClusterPaths
@@ -76,7 +78,8 @@ class ControllerLoop:
         self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
         self.links = LinkRecord(self.store)
         self.count = HostCount(self.store.add_event)
-        self.tasks = TaskManager(paths, self._desired_state, self.hosts, self.links)
+        self._keeper = Keeper(paths.name, TlsFiles.of(paths.certificates, "controller"), self._heard)
+        self.tasks = TaskManager(paths, self._desired_state, self.hosts, self.links, self._keeper)
         self.jobs = JobManager(paths, self._desired_state, self.hosts, self._mailbox)
         self.copies = CopyMaker(paths, self._desired_state, self._epoch)
         self.hosts.ensure_all()
@@ -142,6 +145,7 @@ class ControllerLoop:
         if self._spans is not None:
             self._tell_operations()
             self._spans.close(time.time())
+        self._keeper.close()
         self._mailbox.close()
 
     def _work(self) -> None:
@@ -202,6 +206,15 @@ class ControllerLoop:
         self.jobs.step(self.tasks.statuses())
         if len(before) != len(jobs) or any(old is not new for old, new in zip(before, jobs, strict=False)):
             self._desired_state.changed = True
+
+    def _heard(self, kind: str, subject: str, reason: str) -> None:
+        """Tell what has happened to copies on this machine. Any thread."""
+
+        def tell() -> None:
+            with self.store.transaction():
+                self.store.add_event(kind, subject, reason)
+
+        self._mailbox.post(tell)
 
     def _tell_operations(self, before: int = 0, cause: str = "") -> None:
         """Tell of what has happened; `cause` is why everything after event `before` has."""

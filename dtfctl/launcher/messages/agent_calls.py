@@ -53,6 +53,8 @@ SERVICE = "dtf.agent.Agent"
 CONTROLLER: frozenset[Role] = frozenset({"controller"})
 
 AGENT: frozenset[Role] = frozenset({"agent"})
+KEEPERS: frozenset[Role] = frozenset({"agent", "controller"})
+"""Those that keep copies of jobs' folders."""
 
 APPLY = Method(SERVICE, "Apply", HostOrders, Applied, CONTROLLER)
 PUT_SCRIPT = Method(SERVICE, "PutScript", Script, Applied, CONTROLLER)
@@ -66,8 +68,8 @@ RECALL = Method(SERVICE, "Recall", RecallRequest, RecallReply, CONTROLLER)
 PROBE = Method(SERVICE, "Probe", ProbeRequest, ProbeReply, CONTROLLER)
 PROVE_SHARED = Method(SERVICE, "ProveShared", SharedRequest, ProbeReply, CONTROLLER)
 READ_LOGS = Method(SERVICE, "ReadLogs", ReadLogsRequest, ReadLogsReply, CONTROLLER)
-LIST_FILES = Method(SERVICE, "ListFiles", ListFilesRequest, FileList, AGENT)
-READ_FILE = Method(SERVICE, "ReadFile", ReadFileRequest, FilePiece, AGENT)
+LIST_FILES = Method(SERVICE, "ListFiles", ListFilesRequest, FileList, KEEPERS)
+READ_FILE = Method(SERVICE, "ReadFile", ReadFileRequest, FilePiece, KEEPERS)
 SHUTDOWN = Method(SERVICE, "Shutdown", ShutdownRequest, Report, CONTROLLER)
 CERTIFY = Method(SERVICE, "Certify", CertifyRequest, Certified, CONTROLLER)
 EXEC = Method(SERVICE, "Exec", ExecInput, ExecOutput, CONTROLLER, talks=True)

@@ -235,10 +235,11 @@ class Way:
 
 @value
 class FolderPeer:
-    """Another host, and its agent."""
+    """Another host, and its agent; or the controller, where that keeps copies too."""
 
     host: str
     address: str
+    role: Literal["agent", "controller"] = "agent"
 
 
 @value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
 from dtfctl.launcher.messages.orders import FolderOrder, FolderPeer
@@ -11,6 +12,16 @@ from dtfctl.launcher.spec.model import ClusterSpec
 
 AFTER_END_S = 600.0
 """The last checkpoint of a job that has ended is brought where it belongs for so long at most."""
+CONTROLLER = "the controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the controller's machine keeps of hosts that may all be taken away at once, for others that come."""
+
+    folders: tuple[FolderReport, ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Where each host can ask for it."""
 
 
 def folder_orders(
@@ -20,10 +31,12 @@ def folder_orders(
     reports: Mapping[str, Report],
     lost: Collection[str],
     now: float,
+    kept: Kept | None = None,
 ) -> dict[str, tuple[FolderOrder, ...]]:
-    """Make the orders of every host for folders. None where all hosts share the folder, or there is but one host."""
+    """Make the orders of every host for folders, and with `kept` those of the controller. None where all hosts share
+    the folder, or where there is but one host."""
     hosts = [host.name for host in spec.hosts if host.name not in lost]
-    if spec.is_local or spec.checkpoints.path or len(hosts) < 2:
+    if spec.is_local or spec.checkpoints.path or (len(hosts) < 2 and kept is None):
         return {}
     found: dict[str, list[FolderOrder]] = {}
     for job in jobs:
@@ -37,13 +50,19 @@ def folder_orders(
         told = [host for host in hosts if host in asked or host in holders]
         peers = {host: reports[host].address for host in told if host in reports and reports[host].address}
         begun = bool(job.request.resume) or any(report is not None and report.files for report in known.values())
+        more: dict[str, tuple[FolderPeer, ...]] = {}
+        if kept is not None:
+            begun = begun or bool(job.starts)
+            more = {host: (FolderPeer(CONTROLLER, at, "controller"),) for host, at in kept.addresses.items()}
+            others = tuple(FolderPeer(name, at) for name, at in peers.items())
+            found.setdefault(CONTROLLER, []).append(FolderOrder(path, job.id, hold=True, peers=others))
         for host in told:
             found.setdefault(host, []).append(
                 FolderOrder(
                     path=path,
                     job_id=job.id,
                     hold=host in holders,
-                    peers=tuple(FolderPeer(name, at) for name, at in peers.items() if name != host),
+                    peers=(*(FolderPeer(name, at) for name, at in peers.items() if name != host), *more.get(host, ())),
                     gates=_gates(job, place_of, host) if begun and not job.is_final else (),
                     all_peers=len(peers) == len(told),
                 )

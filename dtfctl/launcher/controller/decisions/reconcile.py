@@ -13,12 +13,12 @@ from pathlib import Path
 from dtfctl.health.beats import MOST_LINKS
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.controller.decisions.checkpoint_folders import folder_orders
+from dtfctl.launcher.controller.decisions.checkpoint_folders import Kept, folder_orders
 from dtfctl.launcher.controller.decisions.job_orders import client_orders
 from dtfctl.launcher.controller.decisions.moves import failed_elsewhere
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
 from dtfctl.launcher.controller.state.store import TaskRow
-from dtfctl.launcher.messages.orders import HostOrders, LogRules, Peer, TaskOrder, Way
+from dtfctl.launcher.messages.orders import FolderOrder, HostOrders, LogRules, Peer, TaskOrder, Way
 from dtfctl.launcher.messages.reports import Report
 from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.spec.elastic import least_tasks
@@ -49,6 +49,8 @@ class Observed:
     """Hosts that are lost: the tasks of the others do not wait for theirs."""
     now: float = 0.0
     """The time by the wall clock."""
+    kept: Kept | None = None
+    """Checkpoints that the controller keeps; None: it keeps none."""
 
 
 def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
@@ -63,7 +65,7 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
     place_of = {row.name: row.host for row in desired.tasks}
     racks = {host.name: host.rack for host in spec.hosts}
     rules = restart_policy(spec)
-    folders = folder_orders(spec, desired.jobs, place_of, observed.reports, observed.down, observed.now)
+    folders = folders_of(desired, observed)
     return {
         host: HostOrders(
             cluster=desired.cluster,
@@ -93,6 +95,13 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
         )
         for host, rows in by_host.items()
     }
+
+
+def folders_of(desired: Desired, observed: Observed) -> dict[str, tuple[FolderOrder, ...]]:
+    """Make the orders for jobs' folders, of hosts and of the controller."""
+    place_of = {row.name: row.host for row in desired.tasks}
+    lost, now = observed.down, observed.now
+    return folder_orders(desired.spec, desired.jobs, place_of, observed.reports, lost, now, observed.kept)
 
 
 def left_out(spec: ClusterSpec, tasks: Sequence[TaskRow], down: Collection[str]) -> frozenset[str]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 from dtfctl.launcher.controller.decisions import moves, reconcile
 from dtfctl.launcher.controller.decisions.changes import check_possible, scaled, take_over, with_others
+from dtfctl.launcher.controller.decisions.checkpoint_folders import CONTROLLER
 from dtfctl.launcher.controller.decisions.link_faults import LinkFaults
 from dtfctl.launcher.controller.decisions.link_rates import LinkRates
 from dtfctl.launcher.controller.decisions.placement import place
 from dtfctl.launcher.controller.decisions.step_times import StepTimes
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
+from dtfctl.launcher.controller.hosts.keeper import Keeper
 from dtfctl.launcher.controller.hosts.links import LinkRecord
 from dtfctl.launcher.controller.state import job_lifecycle
 from dtfctl.launcher.controller.state.desired_state import DesiredState
@@ -43,13 +45,14 @@ class TaskManager:
     """The cluster's tasks. Owned by the controller's loop."""
 
     def __init__(
-        self, paths: ClusterPaths, desired_state: DesiredState, hosts: HostManager, record: LinkRecord
+        self, paths: ClusterPaths, desired_state: DesiredState, hosts: HostManager, record: LinkRecord, keeper: Keeper
     ) -> None:
         self._paths = paths
         self._desired_state = desired_state
         self._hosts = hosts
         self._revision = 0
         self._record = record
+        self._keeper = keeper
         self.links = LinkFaults()
         self._rates = LinkRates()
         self.steps = StepTimes()
@@ -212,8 +215,12 @@ class TaskManager:
 
     def send_orders(self) -> None:
         """Hand every host's link what the host has not been told yet."""
-        observed = reconcile.Observed(self._hosts.reports(), self._hosts.lost(), time.time())
-        for name, orders in reconcile.reconcile(self._desired(), observed).items():
+        reports, desired = self._hosts.reports(), self._desired()
+        kept = self._keeper.kept(desired.spec, reports)
+        observed = reconcile.Observed(reports, self._hosts.lost(), time.time(), kept)
+        if kept is not None:
+            self._keeper.take(reconcile.folders_of(desired, observed).get(CONTROLLER, ()))
+        for name, orders in reconcile.reconcile(desired, observed).items():
             host = self._hosts.ensure(name)
             assert host is not None
             if host.orders is not None and replace(orders, revision=host.orders.revision) == host.orders:
