@@ -29,8 +29,8 @@ def torchrun(
     """Run what a command line of torchrun means: put `dtfctl` before it.
 
     The job is one of `dtfctl submit --framework torch`, which is shown. It has nnodes x nproc-per-node workers of the
-    cluster; with --nnodes=MIN:MAX it goes on with fewer. Where to meet and who is who (--rdzv-*, --master-*,
-    --node-rank) the cluster knows itself. The interpreter is the file's `python:`.
+    cluster (all of them, where that is `gpu` or `auto`); with --nnodes=MIN:MAX it goes on with fewer. Where to meet and
+    who is who (--rdzv-*, --master-*, --node-rank) the cluster knows itself. The interpreter is the file's `python:`.
     """
     from dtfctl.launcher.model import JobRequest
     from dtfctl.launcher.operator.torchrun import read

@@ -11,10 +11,11 @@ import pytest
 from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.bundle import Bundles, Platform
 from tests.cluster.conftest import home
+from tests.faults.conftest import measured
 from tests.ray.site import Site, python_with_ray
 from tests.support.layers import lend_layers
 
-__all__ = ["account", "home", "python", "site"]
+__all__ = ["account", "home", "measured", "python", "site"]
 
 
 @pytest.fixture(scope="session")

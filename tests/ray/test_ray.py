@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from dtfctl.launcher.providers.ray.client import RaySilent
 from dtfctl.launcher.spec.load import parse_spec
 from dtfctl.launcher.spec.model import ClusterSpec
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, wait_until
+from tests.faults.conftest import Measured
 from tests.ray.site import Site
 
 
@@ -101,18 +103,21 @@ def test_up_takes_nodes_of_ray_and_down_gives_them_back(site: Site, home: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.fault(35)
 def test_an_actor_that_ends_takes_all_on_its_host_along_and_another_comes(
-    site: Site, home: Path, account: Path
+    site: Site, home: Path, account: Path, measured: Measured
 ) -> None:
     cluster = bring_up(spec_of(site))
     lost = {task.name: task.pid for task in cluster.status().tasks if task.host == "ray-1"}
     group = site.groups()[0]
+    begun = time.monotonic()
     site.ask(f"ray.kill(ray.get_actor('{group}/1'), no_restart=False)")
     wait_status(
         cluster,
         lambda now: all_run(now) and all(task.pid != lost.get(task.name) for task in now.tasks),
         "tasks of the host run in others",
     )
+    measured("tasks again s", time.monotonic() - begun)
     site.ask(f"ray.util.remove_placement_group(ray.util.get_placement_group('{group}'))")
     wait_status(cluster, lambda now: now.grant is not None and now.grant.state == "ended", "that it is gone is known")
     wait_until(lambda: not [words for words in commands_of(account) if "launcher.agent" in words], "agents have ended")
@@ -155,7 +160,10 @@ def test_further_hosts_are_taken_when_nodes_come_and_left_when_they_go(python: s
 
 
 @pytest.mark.nightly
-def test_a_lost_node_is_left_and_another_takes_its_place(python: str, home: Path, account: Path) -> None:
+@pytest.mark.fault(36)
+def test_a_lost_node_is_left_and_another_takes_its_place(
+    python: str, home: Path, account: Path, measured: Measured
+) -> None:
     site = Site(python, account, 3)
     try:
         cluster = bring_up(spec_of(site))
@@ -163,6 +171,7 @@ def test_a_lost_node_is_left_and_another_takes_its_place(python: str, home: Path
         victim, index = next(
             (host, index) for host in cluster.status().hosts for index in (1, 2) if host.node.endswith(ids[index][:6])
         )
+        begun = time.monotonic()
         site.remove_node(index)
         spare = ids[3 - index][:6]
         now = wait_status(
@@ -174,6 +183,7 @@ def test_a_lost_node_is_left_and_another_takes_its_place(python: str, home: Path
             ),
             "the host is another node",
         )
+        measured("tasks again s", time.monotonic() - begun)
         used = {host.node.partition("/")[2] for host in now.hosts}
         assert spare in used or used == {ids[0][:6], spare}
         cluster.down()

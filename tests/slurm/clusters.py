@@ -106,6 +106,17 @@ def begin_now(site: Site, job: str) -> bool:
     return "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t")
 
 
+def sruns(site: Site) -> list[tuple[int, int]]:
+    """The `srun` of each step, and the second process of each, which looks after the first."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_srun = (folder / "cmdline").read_bytes().split(b"\0")[0] == b"srun"
+            if is_srun and f"SLURM_CONF={site.conf}".encode() in (folder / "environ").read_bytes():
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    return [(parent, pid) for pid, parent in parents.items() if parent in parents]
+
+
 def running(site: Site) -> list[str]:
     return site.ask("squeue", "-h", "-r", "-t", "running", "-o", "%A").split()
 

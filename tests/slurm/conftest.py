@@ -10,10 +10,11 @@ import pytest
 from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.bundle import Bundles, Platform
 from tests.cluster.conftest import home
+from tests.faults.conftest import measured
 from tests.slurm.site import Site, why_not
 from tests.support.layers import lend_layers
 
-__all__ = ["home", "on_login_node", "site"]
+__all__ = ["home", "measured", "on_login_node", "site"]
 
 
 @pytest.fixture(scope="module")

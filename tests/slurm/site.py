@@ -22,6 +22,8 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scont
 UP_S = 60.0
 END_S = 10.0
 POLL_S = 0.02
+NODE = "TEST_SLURM_NODE"
+"""What all that a node's daemon starts has in its environment, those that supervise steps too."""
 
 
 def why_not() -> str:
@@ -45,6 +47,8 @@ class Site:
         self._own_homes = own_homes
         self.names = [f"n{i}" for i in range(1, nodes + 1)]
         self._options = options
+        self.port = 0
+        """Of slurmctld."""
         self._node_options = node_options
         self.conf = folder / "slurm.conf"
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -75,6 +79,7 @@ class Site:
         run, log, here = self.folder / "run", self.folder / "log", socket.gethostname().partition(".")[0]
         user = pwd.getpwuid(os.geteuid()).pw_name
         ports = free_ports(len(self.names) + 1)
+        self.port = ports[0]
         nodes = [
             f"NodeName={name} NodeHostname={here} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=2000 "
             f"State=UNKNOWN {self._node_options}"
@@ -109,17 +114,21 @@ class Site:
             self.home_of(name).mkdir(parents=True, exist_ok=True)
             mount = 'mount --bind "$1" "$2"; shift 2; exec "$@"'
             inside = ("unshare", "--mount", "sh", "-c", mount, "sh", str(self.home_of(name)), str(self.account))
-        self._start(name, *inside, "slurmd", "-D", "-N", name, "-f", str(self.conf))
+        self._start(name, *inside, "slurmd", "-D", "-N", name, "-f", str(self.conf), **{NODE: name})
 
     def home_of(self, name: str) -> Path:
         """The home that a node has, seen from here."""
         return self.folder / "homes" / name if self._own_homes else self.account
 
     def kill_node(self, name: str) -> None:
-        """Take a node away: its daemon, its steps and all that they started end at once, as with its power."""
-        self._daemons[name].kill()
-        for pid in pids_of_node(name, self.conf):
-            _kill(pid)
+        """Take a node away: its daemon, its steps and all that they started end at once, as with its power.
+
+        They are stopped first, so that none of them can tell Slurm of the end of another.
+        """
+        every = [self._daemons[name].pid, *pids_of_node(name, self.conf)]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in every:
+                _signal(pid, number)
         self._daemons.pop(name).wait()
 
     def pid_of(self, name: str) -> int:
@@ -153,12 +162,12 @@ class Site:
                 daemon.wait()
         for name in self.names:
             for pid in pids_of_node(name, self.conf):
-                _kill(pid)
+                _signal(pid, signal.SIGKILL)
         self._daemons.clear()
 
-    def _start(self, name: str, *words: str) -> None:
+    def _start(self, name: str, *words: str, **more: str) -> None:
         with (self.folder / "log" / f"{name}.out").open("ab") as out:
-            environment = {**self.environment, "LC_ALL": "C"}
+            environment = {**self.environment, "LC_ALL": "C", **more}
             self._daemons[name] = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True
             )
@@ -193,8 +202,8 @@ def pids_of_node(name: str, conf: Path) -> list[int]:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        is_ours = f"SLURM_CONF={conf}".encode() in environ
-        if is_ours and f"SLURMD_NODENAME={name}".encode() in environ and words[0] != b"slurmd":
+        is_there = {f"{NODE}={name}".encode(), f"SLURMD_NODENAME={name}".encode()} & {*environ}
+        if is_there and f"SLURM_CONF={conf}".encode() in environ and words[0] != b"slurmd":
             found.append(int(folder.name))
     return found
 
@@ -211,18 +220,19 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
-if __name__ == "__main__":  # python -m tests.slurm.site FOLDER NODES: for trying things by hand
+if __name__ == "__main__":  # python -m tests.slurm.site FOLDER NODES [--own-homes]: for trying things by hand
     problem = why_not()
     if problem:
         sys.exit(problem)
-    site = Site(Path(sys.argv[1]), int(sys.argv[2]))
+    site = Site(Path(sys.argv[1]), int(sys.argv[2]), own_homes="--own-homes" in sys.argv)
     site.up()
     print(f"export SLURM_CONF={site.conf}", flush=True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
     finally:

@@ -11,6 +11,7 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
 from tests.cluster.conftest import wait_until
+from tests.faults.conftest import Measured
 from tests.slurm.clusters import TRAIN, all_run, begin_now, checkpoints, said, spec_of, steps, wait_status
 from tests.slurm.site import Site, why_not
 
@@ -61,7 +62,8 @@ def test_training_goes_on_when_a_node_is_lost_with_its_disk(site: Site, tmp_path
 
 
 @pytest.mark.slow
-def test_jobs_go_on_from_their_checkpoints_on_other_nodes(site: Site, tmp_path: Path) -> None:
+@pytest.mark.fault(33)
+def test_jobs_go_on_from_their_checkpoints_on_other_nodes(site: Site, tmp_path: Path, measured: Measured) -> None:
     """What the nodes had is lost with the allocation; the controller's machine has kept it."""
     cluster, job_id = begin(site, tmp_path / "train.py", tmp_path / "end")
     before = set(steps(site).values())
@@ -77,7 +79,9 @@ def test_jobs_go_on_from_their_checkpoints_on_other_nodes(site: Site, tmp_path: 
         wait_until(lambda: cluster.job(job_id).state == "running", "the same job goes on")
         (tmp_path / "end").touch()
         lines = said(cluster, job_id)
-        assert any(line.startswith("begins at") and not line.endswith(" 0") for line in lines), lines
+        goes_on = any(line.startswith("begins at") and not line.endswith(" 0") for line in lines)
+        measured("checkpoints lost", not goes_on)
+        assert goes_on, lines
         assert cluster.down() == ()
         assert site.jobs() == []
     finally:

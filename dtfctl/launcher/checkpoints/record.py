@@ -21,6 +21,7 @@ from dtfctl.copied import KNOWN_UNTIL, OWN
 from dtfctl.launcher.checkpoints.manifest import (
     HIGHEST_VERSION,
     MOST_FILES,
+    STATE,
     checkpoint_of,
     goes_with,
     is_newer,
@@ -34,6 +35,7 @@ from dtfctl.values import field, replace, value
 
 SETTLE_S = 0.4
 """A file that has not changed for so long is finished."""
+STATE_BEGINS = b"model_checkpoint_path:"
 PIECE_BYTES = 4 * 2**20
 UNSTORED = 1_000_000
 """More versions than are given or heard of between two times that a record is stored."""
@@ -170,9 +172,10 @@ class Record:
                     self._fresh.pop(path, None)
                     continue
                 before = self._fresh.get(path)
-                if before is None or before[0] != mark:
-                    self._fresh[path] = (mark, now)
-                elif now - before[1] >= SETTLE_S:
+                is_new = before is None or before[0] != mark
+                if before is None or is_new:
+                    before = self._fresh[path] = (mark, now)
+                if (not is_new and now - before[1] >= SETTLE_S) or self._is_whole_state(path):
                     finished.append((path, mark))
             for path in self._fresh.keys() - found.keys():
                 del self._fresh[path]
@@ -263,6 +266,19 @@ class Record:
                     if stat.S_ISREG(info.st_mode):
                         found[path] = (info.st_size, info.st_mtime_ns, info.st_ino)
         return found
+
+    def _is_whole_state(self, path: str) -> bool:
+        """Tell whether it is TensorFlow's list of checkpoints, which takes its place when it is whole.
+
+        Of a program that saves all the time it is never seen at rest, and on other hosts would name what is long gone.
+        """
+        if path.rpartition("/")[2] != STATE:
+            return False
+        try:
+            with self._open(path) as file:
+                return file.read(len(STATE_BEGINS)) == STATE_BEGINS
+        except OSError:
+            return False
 
     def _hash(self, path: str, mark: Mark) -> str | None:
         """Return the SHA-256 of a file; None where it is being written again, or gone."""

@@ -189,7 +189,7 @@ class Replica:
             if self._closed:
                 return
             counts = peer.role == "agent" or time.monotonic() - self._began < KEEPER_S
-            if time.monotonic() < self._retry_at.get(peer.host, 0.0):
+            if not peer.address or time.monotonic() < self._retry_at.get(peer.host, 0.0):
                 in_step = in_step and not counts
                 continue
             try:

@@ -239,6 +239,7 @@ class FolderPeer:
 
     host: str
     address: str
+    """Empty: not known yet."""
     role: Literal["agent", "controller"] = "agent"
 
 

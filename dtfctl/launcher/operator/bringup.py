@@ -253,6 +253,11 @@ class _Watcher:
                     f"{task.job}/{task.index} ({task.state})" for task in tasks if task.state != "running"
                 )
                 name = self._connection.paths.name
+                if grant is not None and grant.state == "queued":
+                    raise DeadlineExpired(
+                        f"cluster {name} is not up: {grant.what} waits in the queue: {grant.why}",
+                        f"it stays in the queue: dtfctl up FILE waits on, dtfctl down -c {name} takes it back",
+                    )
                 raise DeadlineExpired(
                     f"cluster {name} is not complete: {waiting}",
                     f"it goes on starting; look with: dtfctl status -c {name}",

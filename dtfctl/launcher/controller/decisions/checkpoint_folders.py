@@ -53,7 +53,7 @@ def folder_orders(
         more: dict[str, tuple[FolderPeer, ...]] = {}
         if kept is not None:
             begun = begun or bool(job.starts)
-            more = {host: (FolderPeer(CONTROLLER, at, "controller"),) for host, at in kept.addresses.items()}
+            more = {host: (FolderPeer(CONTROLLER, kept.addresses.get(host, ""), "controller"),) for host in told}
             others = tuple(FolderPeer(name, at) for name, at in peers.items())
             found.setdefault(CONTROLLER, []).append(FolderOrder(path, job.id, hold=True, peers=others))
         for host in told:

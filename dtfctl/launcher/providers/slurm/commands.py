@@ -32,6 +32,14 @@ NO_LIMIT = ("UNLIMITED", "365-00:00:00")
 """A job without a limit has a year at first."""
 ENDING = "COMPLETING"
 """The state of a job that ends, or is about to begin anew: the next look says which."""
+MUNGE = (
+    "munged has to run on this machine, with the key of the Slurm cluster; try: munge -n | unmunge; where it does not "
+    "run, ask who looks after the cluster, or take another login node"
+)
+UNCONFIGURED = ("configuration source", "resolve_ctls_from_dns_srv", "Unable to process configuration", "slurm.conf")
+CONFIGURATION = (
+    "run this on a login node of the Slurm cluster, or name its file: export SLURM_CONF=/etc/slurm/slurm.conf"
+)
 UNKNOWN_JOB = ("invalid job id", "invalid jobid")
 
 
@@ -125,12 +133,24 @@ def run(words: Sequence[str], timeout_s: float = ASK_S, given: str = "") -> str:
     said = first_error(done.stderr, program) or f"it ended with {done.returncode}"
     if any(text in done.stderr.lower() for text in ("unable to contact", "communication", "connection", "timed out")):
         raise SlurmSilent(f"Slurm does not answer: {said}", "is slurmctld up? try: sinfo")
+    if (munge := _about_munge(done.stderr)) is not None:
+        raise ClusterFailed(f"Slurm does not believe who asks: {munge}", MUNGE)
+    if any(text in done.stderr for text in UNCONFIGURED):
+        raise ClusterFailed(f"`{program}` does not know which Slurm there is: {said}", CONFIGURATION)
     raise ClusterFailed(f"Slurm refuses: {said}", _hint_of(said))
+
+
+def _about_munge(stderr: str) -> str | None:
+    """Find what is said of munge, by which Slurm knows its users; None: nothing."""
+    lines = [line.strip() for line in stderr.splitlines()]
+    found = [line for line in lines if "munge" in line.lower() and "failed" in line.lower()]
+    found += [line for line in lines if "authentication" in line.lower()]
+    return found[0].partition("error: ")[2] or found[0] if found else None
 
 
 def first_error(stderr: str, program: str) -> str:
     """Take from what a command says the line that tells why, without the command's name."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith("Try ")]
     wanted = [line for line in lines if "error" in line.lower() and "PMIx" not in line] or lines
     return wanted[-1].removeprefix(f"{program}: ").removeprefix("error: ")[:300] if wanted else ""
 
@@ -138,11 +158,15 @@ def first_error(stderr: str, program: str) -> str:
 def _hint_of(said: str) -> str:
     low = said.lower()
     for words, hint in (
+        (("option",), "`slurm: {extra: [--NAME=VALUE]}` has what sbatch takes; it is said by: sbatch --help"),
+        (("reservation",), "what there is says: scontrol show reservation"),
+        (("gres", "generic resource"), "`slurm: {gres: NAME:COUNT}`; what nodes have says: sinfo -N -o '%N %G'"),
+        (("feature",), "`slurm: {constraint: NAME}`; what nodes have says: sinfo -N -o '%N %f'"),
         (("partition",), "`slurm: {partition: NAME}`; what there is says: sinfo"),
         (("account", "qos"), "`slurm: {account: NAME, qos: NAME}`; yours are said by: sacctmgr show assoc user=$USER"),
         (("time limit", "timelimit"), "`slurm: {time: 1h}`; limits are said by: sinfo -o '%P %l'"),
         (
-            ("node", "processor", "memory", "gres", "feature"),
+            ("node", "processor", "memory"),
             "ask for less in `slurm`; what there is says: sinfo -N -l",
         ),
     ):

@@ -18,13 +18,14 @@ from dtfctl.launcher.providers.remote import RemoteHost
 from dtfctl.launcher.providers.slurm import allocation, commands
 from dtfctl.launcher.providers.slurm.allocation import Allocation
 from dtfctl.launcher.providers.slurm.commands import Job, Node
+from dtfctl.launcher.providers.slurm.reasons import explained
 from dtfctl.launcher.providers.slurm.step import StepLine
 from dtfctl.launcher.spec.model import ClusterSpec
 
 
 def _reason(job: Job) -> str:
     """Say what a job waits for."""
-    return job.reason if job.reason != "None" else job.state.lower()
+    return explained(job.reason, job.called) if job.reason != "None" else job.state.lower()
 
 
 class SlurmProvider(LentProvider[Node]):

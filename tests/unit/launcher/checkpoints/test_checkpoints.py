@@ -26,7 +26,13 @@ from dtfctl.launcher.checkpoints.manifest import (
     whole,
 )
 from dtfctl.launcher.checkpoints.record import Record
-from dtfctl.launcher.controller.decisions.checkpoint_folders import acknowledged, folder_orders, holders_of
+from dtfctl.launcher.controller.decisions.checkpoint_folders import (
+    CONTROLLER,
+    Kept,
+    acknowledged,
+    folder_orders,
+    holders_of,
+)
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord, Placed
 from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.messages.agent import ListFilesRequest, ReadFileRequest
@@ -404,6 +410,22 @@ def test_a_file_is_deleted_when_it_stays_away_and_the_folder_does_not(
     assert record.times_taken_away == 1
 
 
+def test_a_list_of_checkpoints_that_never_rests_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program saved every second, on a slow machine: other hosts had a list of checkpoints that were long gone."""
+    monkeypatch.setattr(module, "SETTLE_S", 3600.0)
+    record = Record(tmp_path / "one")
+    for number in range(3):
+        text = f'model_checkpoint_path: "m-{number}"\n'
+        (tmp_path / "one/new").write_text(text)
+        os.replace(tmp_path / "one/new", tmp_path / "one/checkpoint")
+        assert record.scan()
+        assert record.entries["checkpoint"].sha256 == hashlib.sha256(text.encode()).hexdigest()
+    (tmp_path / "one/checkpoint").write_bytes(b"of torch, in the middle of being written")
+    assert not record.scan()
+
+
 def test_a_beat_of_the_agent_looks_at_no_file(two_hosts: type[Wire], monkeypatch: pytest.MonkeyPatch) -> None:
     save(two_hosts.folders["a"], 1)
     eventually(lambda: whole_on(two_hosts, "b") == ("m-1",))
@@ -480,6 +502,19 @@ def test_orders_name_the_others_and_none_are_given_where_a_folder_is_shared() ->
         "c": (False, ["a", "b"], ()),
     }
     assert folder_orders(spec(path="/mnt/c"), [job()], PLACES, reports(), (), 1.0) == {}
+
+
+def test_hosts_that_are_lent_ask_the_controller_too_and_wait_until_they_know_where() -> None:
+    kept = Kept((FolderReport("~/j", files=3),), {"a": "10.0.0.1:7"})
+    orders = folder_orders(spec(), [replace(job(), starts={"worker/0": 1})], PLACES, {}, (), 1.0, kept)
+    (own,) = orders.pop(CONTROLLER)
+    assert own.hold and own.peers == ()
+    assert orders["a"][0].peers == (FolderPeer(CONTROLLER, "10.0.0.1:7", "controller"),)
+    assert orders["b"][0].peers == (FolderPeer(CONTROLLER, "", "controller"),)
+    assert orders["a"][0].gates == ("ps/0",) and orders["b"][0].gates, "although no host knows of any checkpoint"
+    orders = folder_orders(spec(), [job()], PLACES, reports(), (), 1.0, kept)
+    assert [peer.host for peer in orders[CONTROLLER][0].peers] == ["a", "b", "c"]
+    assert not any(peer.role == "controller" for peer in orders[CONTROLLER][0].peers)
 
 
 def test_what_reads_checkpoints_waits_for_them_once_there_are_some() -> None:

@@ -21,6 +21,8 @@ from dtfctl.launcher.operator.torchrun import read
             "--nnodes 1:4 --nproc-per-node 2 --max-restarts=3 train.py",
             "--framework torch --workers 8 --min-workers 2 --retries 3 train.py",
         ),
+        ("--nproc-per-node=gpu --numa-binding=node t.py", "--framework torch t.py"),
+        ("-r 3 -t=1 --shutdown-timeout 9 --duplicate-stderr-filters a t.py", "--framework torch --workers 1 t.py"),
         (
             "--node_rank=0 --master_addr=h --master_port=1 t.py --nnodes 7",
             "--framework torch --workers 1 t.py --nnodes 7",
@@ -40,7 +42,10 @@ def test_what_the_cluster_knows_itself_is_named() -> None:
     [
         ("--nproc-per-node=2", "no script"),
         ("-m pkg.train", "cannot be taken over"),
-        ("--nproc-per-node=gpu t.py", "is no number"),
+        ("--no-python t.sh", "cannot be taken over"),
+        ("--virtual-local-rank t.py", "cannot be taken over"),
+        ("--nproc-per-node=two t.py", "is no number"),
+        ("--nnodes=1:4 --nproc-per-node=auto t.py", "has to be known"),
         ("--nnodes", "needs a value"),
         ("--nnodes=4:2 t.py", "ends before"),
         ("--nnodes=1: t.py", "is no number"),

@@ -19,6 +19,7 @@ from dtfctl.launcher.providers.base import silent
 from dtfctl.launcher.providers.slurm import commands
 from dtfctl.launcher.providers.slurm.allocation import asked_for
 from dtfctl.launcher.providers.slurm.commands import Node, environment, first_error, parse_job, show_job
+from dtfctl.launcher.providers.slurm.reasons import explained
 from dtfctl.launcher.providers.slurm.step import srun_words, step_environment
 from dtfctl.launcher.spec.document import from_json, to_json
 from dtfctl.launcher.spec.load import parse_spec
@@ -89,6 +90,31 @@ def test_slurms_own_words_are_told_without_its_noise() -> None:
         "srun: error: can not load PMIx library\nsrun: error: Unable to create step for job 5: Invalid job id\nsrun: x"
     )
     assert first_error(said, "srun") == "Unable to create step for job 5: Invalid job id"
+
+
+def test_an_option_that_sbatch_does_not_know_is_named() -> None:
+    said = "sbatch: unrecognized option '--wrong'\nTry \"sbatch --help\" for more information\n"
+    assert first_error(said, "sbatch") == "unrecognized option '--wrong'"
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("AssocGrpNodeLimit", "sacctmgr show assoc"),
+        ("QOSMaxJobsPerUserLimit", "sacctmgr show qos"),
+        ("PartitionTimeLimit", "slurm: {time: 1h}"),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "sinfo -R"),
+        ("JobHeldUser", "scontrol release 17"),
+    ],
+)
+def test_a_reason_for_which_waiting_is_not_enough_says_what_to_do(reason: str, advice: str) -> None:
+    said = explained(reason, "17")
+    assert said.startswith(reason) and advice in said
+
+
+@pytest.mark.parametrize("reason", ["Resources", "Priority", "BeginTime", "Dependency"])
+def test_a_reason_to_wait_is_left_as_it_is(reason: str) -> None:
+    assert explained(reason, "17") == reason
 
 
 def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
