@@ -56,7 +56,8 @@ bench: $(VENV)/.ready-demo
 	@$(BIN)/python -m benchmarks $(BENCH)
 
 bench-faults: $(VENV)/.ready-test
-	DTF_TEST_SCALE=1 $(BIN)/python -m pytest tests/faults --deselect tests/faults/test_chaos.py --fault-report docs/failure-table.md
+	DTF_TEST_SCALE=1 DTF_NIGHTLY=1 $(BIN)/python -m pytest -m fault tests/faults tests/slurm tests/ray \
+	  tests/interop/test_frameworks.py --fault-report docs/failure-table.md
 
 nightly: $(VENV)/.ready-test
 	DTF_CHAOS_SECONDS=$${DTF_CHAOS_SECONDS:-300} $(BIN)/python -m pytest -s tests/faults/test_chaos.py

@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.support.ports import free_ports
 
 RANKS = 2
-NEVER_S = 60.0
+NEVER_S = 120.0
 SETTLED_S = 2.0
 START_S = 180.0
 PROGRAM = """

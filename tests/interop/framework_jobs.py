@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,8 @@ class Run:
     addresses: list[str] = field(default_factory=list)
     """Of its processes that have one: before the fault, then at the end."""
     events: list[str] = field(default_factory=list)
+    again_s: float = 0.0
+    """From the fault to the next line that matches `again`."""
 
     @property
     def text(self) -> str:
@@ -64,6 +67,7 @@ def run(
     *arguments: str,
     victim: str = "",
     at: str = "",
+    again: str = "",
     end: Callable[[ClientStatus], None] = kill_here,
     env: Mapping[str, str] = ENVIRONMENT,
     **options: Any,
@@ -74,6 +78,7 @@ def run(
     lines: list[str] = []
     before: list[str] = []
     killed = False
+    killed_at, again_s = 0.0, 0.0
     for item in cluster.follow_job(job_id):
         if isinstance(item, JobOutput):
             lines.append(item.line.text)
@@ -81,11 +86,13 @@ def run(
                 clients = {client.name: client for client in cluster.job(job_id).clients}
                 before = [client.address for client in clients.values() if client.address]
                 end(clients[victim])
-                killed = True
+                killed, killed_at = True, time.monotonic()
+            elif again and killed and not again_s and re.search(again, item.line.text):
+                again_s = time.monotonic() - killed_at
         elif isinstance(item, JobEnded):
             status = item.status
     assert killed or not at, "\n".join(lines[-40:])
     assert (status.state, status.exit_code) == ("succeeded", 0), status.reason + "\n".join(lines[-40:])
     events = [event.kind for event in cluster.events() if event.subject.startswith(f"job:{job_id}")]
     after = [client.address for client in status.clients if client.address]
-    return Run(status, lines, [*before, *after], events)
+    return Run(status, lines, [*before, *after], events, again_s)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from dtfctl.launcher.api import Cluster
 from tests.cluster.conftest import STUB_COMMAND, spec_of
+from tests.faults.conftest import Measured, measured
 from tests.interop.framework_jobs import python_of, run
 
+__all__ = ["measured"]
 pytestmark = pytest.mark.interop
 
 
@@ -33,7 +36,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluster: Cluster) -> None:
+@pytest.mark.fault(37)
+def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluster: Cluster, measured: Measured) -> None:
+    begun = time.monotonic()
+    subprocess.run([python_of("TORCH"), "-c", "import torch.distributed"], check=True)
+    import_s = time.monotonic() - begun
     done = run(
         cluster,
         "torch",
@@ -42,7 +49,9 @@ def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluste
         *("--steps", "120", "--pause", "0.02"),
         victim="worker/1",
         at="^step 40",
+        again="goes on from step",
     )
+    measured("training again, without imports s", done.again_s - import_s)
     assert done.status.restarts == 1, "restarted once, whatever number of ranks saw it"
     assert done.status.starts == 2
     first, second = done.addresses

@@ -28,6 +28,7 @@ with tf.train.MonitoredTrainingSession(checkpoint_dir=os.environ["DTF_CHECKPOINT
     while not os.path.exists({end!r}):
         session.run(train)
         time.sleep(0.01)
+    print("ends at", session.run(step), flush=True)
 """
 
 
