@@ -276,7 +276,7 @@ class Record:
             return False
         try:
             with self._open(path) as file:
-                return file.read(len(STATE_BEGINS)) == STATE_BEGINS
+                return bool(file.read(len(STATE_BEGINS)) == STATE_BEGINS)
         except OSError:
             return False
 

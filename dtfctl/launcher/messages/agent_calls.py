@@ -54,7 +54,7 @@ CONTROLLER: frozenset[Role] = frozenset({"controller"})
 
 AGENT: frozenset[Role] = frozenset({"agent"})
 KEEPERS: frozenset[Role] = frozenset({"agent", "controller"})
-"""Those that keep copies of jobs' folders."""
+"""The roles that keep copies of jobs' folders."""
 
 APPLY = Method(SERVICE, "Apply", HostOrders, Applied, CONTROLLER)
 PUT_SCRIPT = Method(SERVICE, "PutScript", Script, Applied, CONTROLLER)

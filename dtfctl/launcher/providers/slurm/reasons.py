@@ -24,7 +24,7 @@ ADVICE = {
     "launch failed": "it could not be begun on its nodes, and is held; let it go: scontrol release JOB",
     "Licenses": "its licenses are in use; they are said by: scontrol show licenses",
 }
-"""By how the word begins."""
+"""What to do, by how the word begins."""
 
 
 def explained(reason: str, job: str) -> str:
