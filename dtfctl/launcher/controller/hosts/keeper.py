@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from dtfctl.launcher.checkpoints.folders import Folders
 from dtfctl.launcher.controller.decisions.checkpoint_folders import Kept
@@ -18,6 +19,7 @@ from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages.agent_calls import LIST_FILES, READ_FILE
 from dtfctl.launcher.messages.orders import FolderOrder
 from dtfctl.launcher.messages.reports import Report
+from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Server, serve
 from dtfctl.launcher.spec.model import LENDERS, ClusterSpec
 from dtfctl.net.ports import fixed_range, free_ports
@@ -62,7 +64,10 @@ class Keeper:
 
     def _server(self, here: str, spec: ClusterSpec) -> Server | None:
         if here not in self._servers:
-            handlers = {LIST_FILES: self._folders.list_files, READ_FILE: self._folders.read_file}
+            handlers: dict[Method[Any, Any], Handler] = {
+                LIST_FILES: self._folders.list_files,
+                READ_FILE: self._folders.read_file,
+            }
             low, high = (spec.ports.first, spec.ports.last) if spec.ports.first and spec.ports.last else fixed_range()
             for port in free_ports(low, high, address=here):
                 try:
