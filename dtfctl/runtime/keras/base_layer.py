@@ -149,7 +149,11 @@ class Layer(CalledLayer):
     @property
     def metrics(self) -> list[Any]:
         """The metrics in it."""
-        return [*self._metrics, *(m for s in self._sublayers() for m in s.metrics)]
+        return self._added_metrics()
+
+    def _added_metrics(self) -> list[Any]:
+        """Return the metrics that it and layers in it added; what models in it are compiled with is none."""
+        return [*self._metrics, *(m for s in self._sublayers() for m in s._added_metrics())]
 
     def get_updates_for(self, inputs: Any) -> list[Any]:
         """Return the updates that depend on these inputs; those of no call's inputs when `inputs` is None."""

@@ -69,7 +69,7 @@ def make_metrics(endpoints: list[Endpoint], asked: Any, weighted: bool, from_ser
         found = {
             name: (metric, from_serialized and metric is one)
             for one in wanted
-            for name, metric in [metric_of(one, e.output.shape.as_list(), e.loss)]
+            for name, metric in [metric_of(one, e.output.shape.as_list(), e.loss, weighted)]
         }
         for name, (metric, is_named) in found.items():
             base = own = f"{e.name}_{name}" if several and not is_named else name

@@ -110,8 +110,7 @@ def batch(model: Any, x: Any, y: Any, sample_weight: Any = None, class_weight: A
             f"{len(values[0]) if values else 0} input samples and {len(arrays[0]) if arrays else 0} target samples."
         )
     given = _listed(sample_weight, [e.name for e in trained], "sample_weight")
-    classes = class_weight if class_weight else None
-    by_output = [classes.get(e.name) if isinstance(classes, dict) and e.name in classes else classes for e in trained]
+    by_output = _by_output(class_weight or None, [e.name for e in trained])
     weights: list[Any] = []
     for e, weight, by_class, array in zip(trained, given, by_output, arrays or [None] * len(trained)):
         if by_class is not None:
@@ -151,6 +150,17 @@ def _check_target(e: Any, array: Any) -> None:
             f"A target array with shape {array.shape} was passed for an output of shape {tuple(known)} while using as "
             f"loss `{function.__name__}`. This loss expects targets to have the same shape as the output."
         )
+
+
+def _by_output(class_weight: Any, names: list[str]) -> list[Any]:
+    """Give each output its weights of classes."""
+    if isinstance(class_weight, (list, tuple)):
+        if len(class_weight) != len(names):
+            raise ValueError(f"class_weight has {len(class_weight)} entries, the model has the outputs {names}")
+        return list(class_weight)
+    if isinstance(class_weight, dict) and (len(names) > 1 or names[0] in class_weight):
+        return [class_weight.get(name) for name in names]
+    return [class_weight] * len(names)
 
 
 def _of_classes(by_class: dict[int, float], y: Any, weight: Any, name: str) -> Any:

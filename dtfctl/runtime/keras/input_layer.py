@@ -69,6 +69,9 @@ class InputLayer(Layer):
             self._batch_input_shape = tuple(input_tensor.shape.as_list()) if input_tensor.shape.dims_or_none else shape
         Node(self, input_tensor, (), {}, input_tensor)
 
+    def _shape(self, what: str) -> Any:
+        return [super()._shape(what)]
+
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
         shape = getattr(self, "_batch_input_shape", None)

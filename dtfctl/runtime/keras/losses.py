@@ -256,6 +256,7 @@ mape = MAPE = mean_absolute_percentage_error
 msle = MSLE = mean_squared_logarithmic_error
 kld = KLD = kl_divergence = kullback_leibler_divergence
 log_cosh = logcosh
+bce = BCE = binary_crossentropy
 cosine_proximity = cosine = cosine_similarity
 
 _FUNCTIONS = (
@@ -271,7 +272,7 @@ _CLASSES = (
 _OBJECTS: dict[str, Any] = {f.__name__: f for f in (*_FUNCTIONS, *_CLASSES)}
 _OBJECTS |= {"mse": mse, "MSE": mse, "mae": mae, "MAE": mae, "mape": mape, "MAPE": mape, "msle": msle, "MSLE": msle}
 _OBJECTS |= {"kld": kld, "KLD": kld, "cosine_proximity": cosine_similarity, "cosine": cosine_similarity}
-_OBJECTS |= {"huber": huber_loss, "log_cosh": logcosh, "kl_divergence": kld}
+_OBJECTS |= {"huber": huber_loss, "log_cosh": logcosh, "kl_divergence": kld, "bce": bce, "BCE": bce}
 
 
 def get(identifier: Any) -> Any:

@@ -237,8 +237,9 @@ class Replicas:
         total = math_ops.add_n(terms) if len(terms) > 1 else terms[0]
         updates: list[Any] = list(counted)
         if mode == "train":
-            updates += model.optimizer.get_updates(loss=total, params=model.trainable_weights)
-            updates += own(model.updates)
+            with model._trained_as_compiled():
+                updates += model.optimizer.get_updates(loss=total, params=model.trainable_weights)
+                updates += own(model.updates)
         return total, group(*updates), group(*counted)
 
     def _predict(self, values: Sequence[Any]) -> list[Any]:

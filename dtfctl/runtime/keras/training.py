@@ -24,6 +24,7 @@ from dtfctl.runtime.keras.endpoint import Endpoint, call_metrics, make_metrics, 
 from dtfctl.runtime.keras.from_generators import FromGenerators
 from dtfctl.runtime.keras.network import Network
 from dtfctl.runtime.keras.replicated import Replicas
+from dtfctl.runtime.keras.trainable_state import TrainableState
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.replication import contexts
 
@@ -46,6 +47,7 @@ class Model(FromGenerators, Network):
         self._functions: dict[str, Any] = {}
         self._total_loss: Any = None
         self._weights_fed = False
+        self._trained: TrainableState | None = None
         self._input_structure: Any = None
         self._replicas: Replicas | None = None
 
@@ -112,6 +114,7 @@ class Model(FromGenerators, Network):
         }
         self._endpoints, self._total_loss, self._functions = [], None, {}
         self._weights_fed = False
+        self._trained = TrainableState(self)
         if self.inputs and self.outputs:
             self._finish_compile()
 
@@ -149,6 +152,10 @@ class Model(FromGenerators, Network):
     def _scope_of_replicas(self) -> Any:
         """Enter the scope of the strategy that the model was compiled in."""
         return contextlib.nullcontext() if self._replicas is None else self._replicas.scope()
+
+    def _trained_as_compiled(self) -> Any:
+        """Let `trainable` be what it was when the model was compiled."""
+        return contextlib.nullcontext() if self._trained is None else self._trained.restored()
 
     def _make_total_loss(self) -> None:
         """Make the loss, over weights of examples if they are fed, and the metrics that weigh."""
@@ -199,7 +206,7 @@ class Model(FromGenerators, Network):
             found += [e.loss_metric for e in self._endpoints if e.loss_metric is not None]
             for e in self._endpoints:
                 found += [*dict(e.metrics).values(), *dict(e.weighted_metrics).values()]
-        return [*found, *super().metrics]
+        return [*found, *self._added_metrics()]
 
     @property
     def metrics_names(self) -> list[str]:
@@ -306,7 +313,7 @@ class Model(FromGenerators, Network):
         else:
             phase = state.learning_phase()
             extra = [] if isinstance(phase, int) else [phase]
-            with name_scope("training"):
+            with name_scope("training"), self._trained_as_compiled():
                 updates = self.optimizer.get_updates(loss=self._total_loss, params=self.trainable_weights)
                 updates += self._all_updates("train")
             with name_scope("training"):

@@ -22,17 +22,13 @@ from dtfctl.runtime.keras.layers.core import (
     Activation,
     ActivityRegularization,
     Dense,
-    Dropout,
     Embedding,
     Flatten,
-    GaussianNoise,
     Lambda,
     Masking,
     Permute,
     RepeatVector,
     Reshape,
-    SpatialDropout1D,
-    SpatialDropout2D,
 )
 from dtfctl.runtime.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from dtfctl.runtime.keras.layers.merge import (
@@ -52,6 +48,15 @@ from dtfctl.runtime.keras.layers.merge import (
     minimum,
     multiply,
     subtract,
+)
+from dtfctl.runtime.keras.layers.noise import (
+    AlphaDropout,
+    Dropout,
+    GaussianDropout,
+    GaussianNoise,
+    SpatialDropout1D,
+    SpatialDropout2D,
+    SpatialDropout3D,
 )
 from dtfctl.runtime.keras.layers.normalization import BatchNormalization, LayerNormalization
 from dtfctl.runtime.keras.layers.pooling import (
@@ -112,6 +117,7 @@ __all__ = [
     "ActivityRegularization",
     "Add",
     "AdditiveAttention",
+    "AlphaDropout",
     "Attention",
     "Average",
     "AveragePooling1D",
@@ -142,6 +148,7 @@ __all__ = [
     "Embedding",
     "Flatten",
     "GRUCell",
+    "GaussianDropout",
     "GaussianNoise",
     "GlobalAveragePooling1D",
     "GlobalAveragePooling2D",
@@ -190,6 +197,7 @@ __all__ = [
     "Softmax",
     "SpatialDropout1D",
     "SpatialDropout2D",
+    "SpatialDropout3D",
     "StackedRNNCells",
     "Subtract",
     "ThresholdedReLU",

@@ -1,4 +1,4 @@
-"""Layers that are not of one kind: dense, dropout, shapes, functions."""
+"""Layers that are not of one kind: dense, shapes, functions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.keras import activations, constraints, initializers, regularizers, state
+from dtfctl.runtime.keras import activations, constraints, initializers, regularizers
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
-from dtfctl.runtime.ops.cond import smart_cond
 from dtfctl.runtime.ops.input_spec import InputSpec
 
 
@@ -128,64 +127,6 @@ class Dense(Layer):
         names = ("units", "activation", "use_bias", "kernel_initializer", "bias_initializer", "kernel_regularizer")
         rest = ("bias_regularizer", "activity_regularizer", "kernel_constraint", "bias_constraint")
         return {**super().get_config(), **described(self, *names, *rest)}
-
-
-class Dropout(Layer):
-    """A layer that, while training, zeroes a fraction `rate` of the elements and scales up the others."""
-
-    def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
-        self.supports_masking = True
-
-    def _get_noise_shape(self, inputs: Any) -> Any:
-        if self.noise_shape is None:
-            return None
-        sizes = array_ops.shape(inputs)
-        return array_ops.stack([sizes[i] if n is None else n for i, n in enumerate(self.noise_shape)])
-
-    def call(self, inputs: Any, training: Any = None) -> Any:
-        """Compute the outputs for inputs."""
-        training = state.learning_phase() if training is None else training
-        return smart_cond(
-            training,
-            lambda: nn_ops.dropout(inputs, rate=self.rate, noise_shape=self._get_noise_shape(inputs), seed=self.seed),
-            lambda: array_ops.identity(inputs),
-        )
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """Compute the shape of the outputs."""
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this layer again."""
-        return {**super().get_config(), **described(self, "rate", "noise_shape", "seed")}
-
-
-class SpatialDropout1D(Dropout):
-    """Dropout of whole channels of [batch, steps, channels]."""
-
-    def __init__(self, rate: float, **kwargs: Any) -> None:
-        super().__init__(rate, **kwargs)
-        self.input_spec = InputSpec(ndim=3)
-
-    def _get_noise_shape(self, inputs: Any) -> Any:
-        sizes = array_ops.shape(inputs)
-        return array_ops.stack([sizes[0], 1, sizes[2]])
-
-
-class SpatialDropout2D(Dropout):
-    """Dropout of whole channels of images."""
-
-    def __init__(self, rate: float, data_format: str | None = None, **kwargs: Any) -> None:
-        super().__init__(rate, **kwargs)
-        self.data_format = data_format or "channels_last"
-        self.input_spec = InputSpec(ndim=4)
-
-    def _get_noise_shape(self, inputs: Any) -> Any:
-        sizes = array_ops.shape(inputs)
-        last = self.data_format == "channels_last"
-        return array_ops.stack([sizes[0], 1, 1, sizes[3]] if last else [sizes[0], sizes[1], 1, 1])
 
 
 class Flatten(Layer):
@@ -397,34 +338,6 @@ class ActivityRegularization(Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         return {**super().get_config(), "l1": self.l1, "l2": self.l2}
-
-
-class GaussianNoise(Layer):
-    """A layer that adds normal noise while training."""
-
-    def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking, self.stddev, self.seed = True, stddev, seed
-        self._drawn = 0
-
-    def call(self, inputs: Any, training: Any = None) -> Any:
-        """Compute the outputs for inputs."""
-        from dtfctl.runtime.ops import random_ops
-
-        training = state.learning_phase() if training is None else training
-
-        def noised() -> Any:
-            # Each call of the layer has a seed of its own.
-            seed = None if self.seed is None else self.seed + self._drawn
-            self._drawn += 1
-            dtype = inputs.dtype.base_dtype
-            return inputs + random_ops.random_normal(array_ops.shape(inputs), 0.0, self.stddev, dtype, seed)
-
-        return smart_cond(training, noised, lambda: array_ops.identity(inputs))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this layer again."""
-        return {**super().get_config(), "stddev": self.stddev, "seed": self.seed}
 
 
 class Embedding(Layer):

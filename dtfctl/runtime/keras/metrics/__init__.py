@@ -67,20 +67,23 @@ from dtfctl.runtime.keras.signatures import bound, signature_of
 from dtfctl.runtime.ops import array_ops, math_ops
 
 
-def _weighted(values: Tensor, sample_weight: Any) -> tuple[Tensor, Tensor | None]:
+def _weighted(values: Tensor, sample_weight: Any, mean: bool = True) -> tuple[Tensor, Tensor | None]:
+    """Weigh values: weights of fewer axes are those of the first axes; with `mean`, or the sum, of the rest."""
     if sample_weight is None:
         return values, None
     weights = math_ops.cast(sample_weight, values.dtype)
     rank, weight_rank = values.shape.rank, weights.shape.rank
-    if rank is not None and weight_rank is not None and weight_rank:
+    if rank is not None and weight_rank:
         if weight_rank - rank == 1:
             weights = array_ops.squeeze(weights, [-1])
         elif rank < weight_rank:
             raise ValueError(f"Weights of rank {weight_rank} do not fit values of rank {rank}")
-        elif rank - weight_rank == 1 and values.shape.as_list()[-1] == 1:
+        elif rank - weight_rank == 1:
             weights = array_ops.expand_dims(weights, -1)
         elif rank > weight_rank:
-            values = math_ops.reduce_mean(values, axis=list(range(weight_rank, rank)))
+            reduce = math_ops.reduce_mean if mean else math_ops.reduce_sum
+            values = reduce(values, axis=list(range(weight_rank, rank)))
+    weights = weights * array_ops.ones_like(values)
     return math_ops.multiply(values, weights), weights
 
 
@@ -98,7 +101,7 @@ class _Reduce(Metric):
     def update_state(self, values: Any, sample_weight: Any = None) -> Any:
         """Make the op that adds values, each with its weight."""
         values = math_ops.cast(convert_to_tensor(values), self._dtype)
-        values, weights = _weighted(values, sample_weight)
+        values, weights = _weighted(values, sample_weight, self._mean)
         updated = self.total.assign_add(math_ops.reduce_sum(values))
         if not self._mean:
             return updated.op
@@ -326,6 +329,7 @@ mae = MAE = mean_absolute_error
 mape = MAPE = mean_absolute_percentage_error
 msle = MSLE = mean_squared_logarithmic_error
 kld = KLD = kullback_leibler_divergence
+bce = BCE = binary_crossentropy
 cosine_proximity = cosine = cosine_similarity = accuracies.cosine_similarity
 _FUNCTIONS = (
     *(accuracy, binary_accuracy, categorical_accuracy, sparse_categorical_accuracy, top_k_categorical_accuracy),
@@ -333,10 +337,12 @@ _FUNCTIONS = (
     *(losses.mean_absolute_percentage_error, losses.mean_squared_logarithmic_error, losses.binary_crossentropy),
     *(losses.categorical_crossentropy, losses.sparse_categorical_crossentropy, losses.hinge, losses.squared_hinge),
     *(losses.poisson, losses.kullback_leibler_divergence, accuracies.cosine_similarity, losses.logcosh),
+    losses.categorical_hinge,
 )
 _OBJECTS: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS}
 _OBJECTS["cosine_proximity"] = accuracies.cosine_similarity
-_OBJECTS |= {"mse": mse, "MSE": mse, "mae": mae, "MAE": mae, "mape": mape, "msle": msle}
+_OBJECTS |= {"mse": mse, "MSE": mse, "mae": mae, "MAE": mae, "mape": mape, "MAPE": mape, "msle": msle, "MSLE": msle}
+_OBJECTS |= {"kld": kld, "KLD": kld, "kl_divergence": kld, "bce": bce, "BCE": bce, "log_cosh": losses.logcosh}
 _OBJECTS |= {
     name: value for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, Metric)
 }
@@ -365,17 +371,18 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
     return registry.deserialize_keras_object(config, _OBJECTS, custom_objects, "metric function")
 
 
-def metric_of(metric: Any, output_shape: Any, loss: Any) -> tuple[Any, Metric]:
+def metric_of(metric: Any, output_shape: Any, loss: Any, weighted: bool = False) -> tuple[Any, Metric]:
     """Make the metric that `compile` asks for, and its name: "acc" is the accuracy that fits shape and loss."""
+    before = "weighted_" if weighted else ""
     if isinstance(metric, Metric):
-        return metric.name, metric
+        return before + metric.name, metric
     if metric in ("accuracy", "acc", "crossentropy", "ce"):
-        name = {"accuracy": "acc", "ce": "crossentropy"}.get(metric, metric)
+        name = before + {"accuracy": "acc", "crossentropy": "ce"}.get(metric, metric)
         return name, MeanMetricWrapper(_fitting(metric, output_shape, loss), name)
     found = get(metric)
     if isinstance(found, Metric):
-        return found.name, found
-    name = getattr(found, "__name__", None) or getattr(found, "name", type(found).__name__)
+        return before + found.name, found
+    name = before + (getattr(found, "__name__", None) or getattr(found, "name", type(found).__name__))
     return name, MeanMetricWrapper(found, name)
 
 
