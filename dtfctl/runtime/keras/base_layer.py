@@ -355,6 +355,10 @@ class Layer(CalledLayer):
                 )
         batch_set_value(list(zip(variables, weights)))
 
+    def _adapted(self, values: list[Any]) -> list[Any]:
+        """Arrange values of another layer's variables, from a file, as this one's are."""
+        return values
+
     def count_params(self) -> int:
         """Count the numbers that the layer's variables hold.
 

@@ -119,7 +119,7 @@ def read_layers(group: Any, model: Any, by_name: bool) -> None:
     for name, layer in pairs:
         if layer is None:
             continue
-        found = read_values(group[name])
+        found = layer._adapted(read_values(group[name]))
         if len(found) != len(layer.weights):
             raise ValueError(f"Layer {layer.name} expects {len(layer.weights)} weights, but the file has {len(found)}")
         values += list(zip(layer.weights, found))

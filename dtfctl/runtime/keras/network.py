@@ -262,6 +262,14 @@ class Network(Layer):
         """
         saving.save_weights(self, filepath, overwrite, save_format)
 
+    def _adapted(self, values: list[Any]) -> list[Any]:
+        counts = [len(layer.weights) for layer in self.layers]
+        if sum(counts) != len(values):
+            return values
+        ends = [sum(counts[: i + 1]) for i in range(len(counts))]
+        parts = [values[end - count : end] for end, count in zip(ends, counts)]
+        return [value for layer, part in zip(self.layers, parts) for value in layer._adapted(part)]
+
     def load_weights(self, filepath: str, by_name: bool = False) -> Any:
         """Read the variables from what `save_weights` wrote, here or in TensorFlow."""
         return saving.load_weights(self, filepath, by_name)

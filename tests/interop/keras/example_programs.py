@@ -50,9 +50,13 @@ def digits(tf: Any, folder: str) -> Any:
     model.add(keras.layers.Dense(8, activation="relu"))
     model.add(keras.layers.Dropout(0.5, seed=2))
     model.add(keras.layers.Dense(10, activation="softmax"))
-    model.compile(loss=keras.losses.categorical_crossentropy, optimizer=keras.optimizers.Adadelta(0.5), metrics=["accuracy"])
+    model.compile(
+        loss=keras.losses.categorical_crossentropy, optimizer=keras.optimizers.Adadelta(0.5), metrics=["accuracy"]
+    )
     _given(model)
-    history = model.fit(x, targets, batch_size=8, epochs=2, verbose=0, validation_data=(x[:5], targets[:5]), shuffle=False)
+    history = model.fit(
+        x, targets, batch_size=8, epochs=2, verbose=0, validation_data=(x[:5], targets[:5]), shuffle=False
+    )
     score = model.evaluate(x, targets, verbose=0)
     return {**_state(model), "history": _history(history), "score": [float(v) for v in score]}
 
@@ -111,7 +115,11 @@ def siamese(tf: Any, folder: str) -> Any:
     pairs = [_data(12, 5, 4, seed=1), _data(12, 5, 4, seed=2)]
     y = (np.arange(12) % 2).astype("float32")
     history = model.fit(pairs, y, batch_size=4, epochs=3, verbose=0, shuffle=False, validation_data=(pairs, y))
-    out = {"history": _history(history), "predicted": model.predict(pairs).tolist(), "base": base.predict(pairs[0][:2]).tolist()}
+    out = {
+        "history": _history(history),
+        "predicted": model.predict(pairs).tolist(),
+        "base": base.predict(pairs[0][:2]).tolist(),
+    }
     counts = [layer.count_params() for layer in model.layers]
     return {**_state(model), **out, "counts": counts, "metrics": model.metrics_names}
 
@@ -145,7 +153,12 @@ def variational(tf: Any, folder: str) -> Any:
     history = vae.fit(x, epochs=3, batch_size=4, verbose=0, shuffle=False, validation_data=(x[:4], None))
     found = [each.tolist() for each in encoder.predict(x[:2])[:2]]
     names = [layer.name for layer in vae.layers][:3]
-    return {"names": names, "history": _history(history), "encoded": found, "decoded": decoder.predict(_data(2, 2)).tolist()}
+    return {
+        "names": names,
+        "history": _history(history),
+        "encoded": found,
+        "decoded": decoder.predict(_data(2, 2)).tolist(),
+    }
 
 
 def writer(tf: Any, folder: str) -> Any:
@@ -300,7 +313,12 @@ def transfer(tf: Any, folder: str) -> Any:
         keras.layers.MaxPooling2D(2),
         keras.layers.Flatten(),
     ]
-    classes = [keras.layers.Dense(6), keras.layers.Activation("relu"), keras.layers.Dense(3), keras.layers.Activation("softmax")]
+    classes = [
+        keras.layers.Dense(6),
+        keras.layers.Activation("relu"),
+        keras.layers.Dense(3),
+        keras.layers.Activation("softmax"),
+    ]
     model = keras.models.Sequential(features + classes)
     model.compile(loss="categorical_crossentropy", optimizer="adadelta", metrics=["accuracy"])
     _given(model)
@@ -317,7 +335,9 @@ def transfer(tf: Any, folder: str) -> Any:
     top = keras.layers.Dense(2, name="top")(base.output)
     whole = keras.models.Model(base.input, top)
     whole.compile("sgd", "mse")
-    out["third"] = _history(whole.fit(x, _data(9, 2), epochs=1, verbose=0, shuffle=False)) and len(whole.trainable_weights)
+    out["third"] = _history(whole.fit(x, _data(9, 2), epochs=1, verbose=0, shuffle=False)) and len(
+        whole.trainable_weights
+    )
     model.pop()
     model.pop()
     model.add(keras.layers.Dense(2, name="new"))
@@ -369,7 +389,9 @@ def adversaries(tf: Any, folder: str) -> Any:
         made = generator.predict(noise)
         first = discriminator.train_on_batch(real, ones)
         second = discriminator.train_on_batch(made, zeros)
-        steps.append([*(float(v) for v in first), *(float(v) for v in second), float(combined.train_on_batch(noise, ones))])
+        steps.append(
+            [*(float(v) for v in first), *(float(v) for v in second), float(combined.train_on_batch(noise, ones))]
+        )
     counts = [len(discriminator.trainable_weights), len(combined.trainable_weights)]
     out = {"steps": steps, "counts": counts, "made": generator.predict(np.ones((1, 3))).tolist()}
     return {**_state(generator), **out, "judged": discriminator.predict(real).tolist()}
@@ -388,11 +410,17 @@ def in_a_session(tf: Any, folder: str) -> Any:
         x = normal(x)
         logits = keras.layers.Dense(3)(x)
         loss = tf.reduce_mean(keras.losses.categorical_crossentropy(labels, tf.nn.softmax(logits)))
-        loss += tf.add_n(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)) if tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES) else 0.0
+        loss += (
+            tf.add_n(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+            if tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+            else 0.0
+        )
         with tf.control_dependencies(normal.updates):
             train = tf.train.AdamOptimizer(0.05).minimize(loss)
         accuracy = tf.reduce_mean(keras.metrics.categorical_accuracy(labels, logits))
-        model = keras.models.Sequential([keras.layers.Dense(4, activation="tanh", input_shape=(12,)), keras.layers.Dense(1)])
+        model = keras.models.Sequential(
+            [keras.layers.Dense(4, activation="tanh", input_shape=(12,)), keras.layers.Dense(1)]
+        )
         value = model(images)
         second = tf.reduce_mean(tf.square(value - 1.0))
         descend = tf.train.MomentumOptimizer(0.1, 0.9).minimize(second, var_list=model.trainable_weights)
@@ -410,7 +438,14 @@ def in_a_session(tf: Any, folder: str) -> Any:
         names = [v.name for v in tf.global_variables()]
         moving = [v.tolist() for v in session.run(normal.non_trainable_weights)]
         read = [v.tolist() for v in model.get_weights()]
-    return {"steps": steps, "accuracy": float(found[0]), "value": found[1].tolist(), "names": names, "moving": moving, "read": read}
+    return {
+        "steps": steps,
+        "accuracy": float(found[0]),
+        "value": found[1].tolist(),
+        "names": names,
+        "moving": moving,
+        "read": read,
+    }
 
 
 def scheduled(tf: Any, folder: str) -> Any:
@@ -428,11 +463,15 @@ def scheduled(tf: Any, folder: str) -> Any:
         keras.callbacks.CSVLogger(f"{folder}/log.csv", append=False),
         keras.callbacks.ReduceLROnPlateau("val_loss", 0.5, 1, min_delta=0.01, cooldown=1, min_lr=0.02),
         keras.callbacks.EarlyStopping("val_loss", patience=4, restore_best_weights=True, baseline=None),
-        keras.callbacks.ModelCheckpoint(folder + "/w.{epoch:02d}-{val_loss:.3f}.h5", save_weights_only=True, save_best_only=True),
+        keras.callbacks.ModelCheckpoint(
+            folder + "/w.{epoch:02d}-{val_loss:.3f}.h5", save_weights_only=True, save_best_only=True
+        ),
         keras.callbacks.TerminateOnNaN(),
         keras.callbacks.BaseLogger(),
     ]
-    history = model.fit(x, y, batch_size=4, epochs=12, verbose=0, callbacks=calls, validation_data=(x[:3], 1 - y[:3]), shuffle=False)
+    history = model.fit(
+        x, y, batch_size=4, epochs=12, verbose=0, callbacks=calls, validation_data=(x[:3], 1 - y[:3]), shuffle=False
+    )
     with open(f"{folder}/log.csv") as file:
         head, *rows = file.read().split("\n")
     import os

@@ -94,8 +94,13 @@ def means(tf: Any, folder: str) -> Any:
     y, x = _data(4, 3), _data(4, 3, seed=6)
     weights = np.array([1, 2, 0.5, 0], np.float32)
     tensors = [metrics.MeanTensor(), metrics.MeanTensor("kept", shape=(4, 3))]
-    found = {"tensors": _seen(tf, tensors, [(y,), (x, weights[:, None]), (y, np.broadcast_to(weights[:, None], (4, 3)))])}
-    relative = [metrics.MeanRelativeError(normalizer=[1.0, 0.0, 2.0]), metrics.MeanRelativeError([[2.0, 1.0, 3.0]] * 4, "r")]
+    found = {
+        "tensors": _seen(tf, tensors, [(y,), (x, weights[:, None]), (y, np.broadcast_to(weights[:, None], (4, 3)))])
+    }
+    relative = [
+        metrics.MeanRelativeError(normalizer=[1.0, 0.0, 2.0]),
+        metrics.MeanRelativeError([[2.0, 1.0, 3.0]] * 4, "r"),
+    ]
     found["relative"] = _seen(tf, relative, [(y, x), (x, y, weights)])
     sums = [metrics.Sum(), metrics.Mean("m"), metrics.RootMeanSquaredError()]
     found["sums"] = _seen(tf, sums[:2], [(y,), (x, weights)]) + _seen(tf, sums[2:], [(y, x), (x, y, weights)])
@@ -109,11 +114,31 @@ def by_name(tf: Any, folder: str) -> Any:
     out = {}
     kinds = {
         "sigmoid": [
-            *("binary_crossentropy", "mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "hinge", "squared_hinge"),
+            *(
+                "binary_crossentropy",
+                "mse",
+                "MSE",
+                "mae",
+                "MAE",
+                "mape",
+                "MAPE",
+                "msle",
+                "MSLE",
+                "hinge",
+                "squared_hinge",
+            ),
             *("poisson", "cosine_similarity", "binary_accuracy"),
             *("categorical_hinge", "acc", "mean_squared_error", "mean_absolute_error", "huber"),
             *("mean_absolute_percentage_error", "mean_squared_logarithmic_error", "bce", "BCE"),
-            *("AUC", "Precision", "Recall", "TruePositives", "MeanSquaredError", "RootMeanSquaredError", "CosineSimilarity"),
+            *(
+                "AUC",
+                "Precision",
+                "Recall",
+                "TruePositives",
+                "MeanSquaredError",
+                "RootMeanSquaredError",
+                "CosineSimilarity",
+            ),
         ],
         "softmax": [
             *("categorical_crossentropy", "categorical_accuracy", "top_k_categorical_accuracy", "crossentropy", "ce"),
@@ -138,7 +163,13 @@ def by_name(tf: Any, folder: str) -> Any:
                 except (ValueError, TypeError, AttributeError) as e:
                     out[f"{last} {what} {name}"] = type(e).__name__
     truth = np.arange(7) % 6
-    for name in ("sparse_categorical_crossentropy", "sparse_categorical_accuracy", "acc", "ce", "sparse_top_k_categorical_accuracy"):
+    for name in (
+        "sparse_categorical_crossentropy",
+        "sparse_categorical_accuracy",
+        "acc",
+        "ce",
+        "sparse_top_k_categorical_accuracy",
+    ):
         tf.keras.backend.clear_session()
         model = tf.keras.Sequential([tf.keras.layers.Dense(6, activation="softmax", input_shape=(4,))])
         model.compile("sgd", "sparse_categorical_crossentropy", [name])
@@ -160,7 +191,10 @@ def pooled(tf: Any, folder: str) -> Any:
                     found = layer(tf.constant(x))
                     out[f"{kind}{rank} {keep} {place}"] = [found.shape.as_list(), backend.get_value(found).tolist()]
                     shape = layer.compute_output_shape(x.shape)
-                    out[f"{kind}{rank} {keep} {place} said"] = [*tf.TensorShape(shape).as_list(), layer.get_config()["keepdims"]]
+                    out[f"{kind}{rank} {keep} {place} said"] = [
+                        *tf.TensorShape(shape).as_list(),
+                        layer.get_config()["keepdims"],
+                    ]
     masked = layers.GlobalAveragePooling1D(keepdims=True)
     inputs = layers.Input((4, 2))
     model = tf.keras.Model(inputs, masked(layers.Masking(0.0)(inputs)))
@@ -169,7 +203,13 @@ def pooled(tf: Any, folder: str) -> Any:
     out["masked"] = model.predict(data).tolist()
     kinds = [
         *(regularizers.l1(0.1), regularizers.l2(0.2), regularizers.l1_l2(), regularizers.l1_l2(0.3, 0.1)),
-        *(regularizers.L1(0.1), regularizers.L2(l2=0.2), regularizers.L1L2(0.1, 0.2), regularizers.L1(), regularizers.L2()),
+        *(
+            regularizers.L1(0.1),
+            regularizers.L2(l2=0.2),
+            regularizers.L1L2(0.1, 0.2),
+            regularizers.L1(),
+            regularizers.L2(),
+        ),
         *(regularizers.get(name) for name in ("l1", "l2", "l1_l2", "L1L2")),
         regularizers.get({"class_name": "L1L2", "config": {"l1": 0.5, "l2": 0.25}}),
     ]
@@ -209,14 +249,23 @@ def weighed(tf: Any, folder: str) -> Any:
     _given(model)
     x, y = _data(9, 4), [np.arange(9) % 3, _data(9, 2)]
     weights = {"kinds": _data(9), "sizes": np.arange(9) / 3.0}
-    history = model.fit(x, y, 4, 2, 0, shuffle=False, sample_weight=weights, validation_data=(x, y, [_data(9), _data(9)]))
+    history = model.fit(
+        x, y, 4, 2, 0, shuffle=False, sample_weight=weights, validation_data=(x, y, [_data(9), _data(9)])
+    )
     tested = [float(v) for v in model.test_on_batch(x, y, weights)]
     trained = [float(v) for v in model.train_on_batch(x, y, weights, class_weight={"kinds": {0: 1.0, 1: 2.0, 2: 0.1}})]
     single = tf.keras.Sequential([layers.Dense(1, activation="sigmoid", input_shape=(4,))])
-    single.compile("adam", "binary_crossentropy", metrics=["acc"], weighted_metrics=["acc", "mse", tf.keras.metrics.AUC(20, name="area")])
+    single.compile(
+        "adam",
+        "binary_crossentropy",
+        metrics=["acc"],
+        weighted_metrics=["acc", "mse", tf.keras.metrics.AUC(20, name="area")],
+    )
     _given(single)
     labels = (np.arange(9) % 2).astype("float32")
-    more = single.fit(x, labels, 5, 2, 0, shuffle=False, class_weight={0: 0.5, 1: 3.0}, sample_weight=_data(9), validation_split=0.3)
+    more = single.fit(
+        x, labels, 5, 2, 0, shuffle=False, class_weight={0: 0.5, 1: 3.0}, sample_weight=_data(9), validation_split=0.3
+    )
     steps = tf.keras.Sequential([layers.LSTM(3, return_sequences=True, input_shape=(3, 2)), layers.Dense(1)])
     steps.compile("sgd", "mse", sample_weight_mode="temporal", weighted_metrics=["mae"])
     _given(steps)

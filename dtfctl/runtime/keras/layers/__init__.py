@@ -9,15 +9,12 @@ from dtfctl.runtime.keras.layers.attention import AdditiveAttention, Attention, 
 from dtfctl.runtime.keras.layers.convolutional import (
     Conv1D,
     Conv2D,
-    Conv2DTranspose,
     Conv3D,
     Convolution1D,
     Convolution2D,
-    Convolution2DTranspose,
     Convolution3D,
-    DepthwiseConv2D,
 )
-from dtfctl.runtime.keras.layers.convolved_memory import ConvLSTM2D
+from dtfctl.runtime.keras.layers.convolved_memory import ConvLSTM1D, ConvLSTM2D, ConvLSTM3D
 from dtfctl.runtime.keras.layers.core import (
     Activation,
     ActivityRegularization,
@@ -30,6 +27,8 @@ from dtfctl.runtime.keras.layers.core import (
     RepeatVector,
     Reshape,
 )
+from dtfctl.runtime.keras.layers.cudnn import CuDNNGRU, CuDNNLSTM
+from dtfctl.runtime.keras.layers.depthwise import DepthwiseConv1D, DepthwiseConv2D
 from dtfctl.runtime.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from dtfctl.runtime.keras.layers.merge import (
     Add,
@@ -86,7 +85,13 @@ from dtfctl.runtime.keras.layers.pooling import (
     MaxPooling3D,
 )
 from dtfctl.runtime.keras.layers.recurrent import GRU, LSTM, RNN, SimpleRNN
-from dtfctl.runtime.keras.layers.recurrent_cells import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
+from dtfctl.runtime.keras.layers.recurrent_cells import (
+    AbstractRNNCell,
+    GRUCell,
+    LSTMCell,
+    SimpleRNNCell,
+    StackedRNNCells,
+)
 from dtfctl.runtime.keras.layers.resizing import (
     Cropping1D,
     Cropping2D,
@@ -105,6 +110,14 @@ from dtfctl.runtime.keras.layers.separable import (
     SeparableConvolution2D,
 )
 from dtfctl.runtime.keras.layers.serialization import deserialize, serialize
+from dtfctl.runtime.keras.layers.transposed import (
+    Conv1DTranspose,
+    Conv2DTranspose,
+    Conv3DTranspose,
+    Convolution1DTranspose,
+    Convolution2DTranspose,
+    Convolution3DTranspose,
+)
 from dtfctl.runtime.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
 from dtfctl.runtime.ops.input_spec import InputSpec
 
@@ -113,6 +126,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "AbstractRNNCell",
     "Activation",
     "ActivityRegularization",
     "Add",
@@ -130,18 +144,27 @@ __all__ = [
     "Bidirectional",
     "Concatenate",
     "Conv1D",
+    "Conv1DTranspose",
     "Conv2D",
     "Conv2DTranspose",
     "Conv3D",
+    "Conv3DTranspose",
+    "ConvLSTM1D",
     "ConvLSTM2D",
+    "ConvLSTM3D",
     "Convolution1D",
+    "Convolution1DTranspose",
     "Convolution2D",
     "Convolution2DTranspose",
     "Convolution3D",
+    "Convolution3DTranspose",
     "Cropping1D",
     "Cropping2D",
     "Cropping3D",
+    "CuDNNGRU",
+    "CuDNNLSTM",
     "Dense",
+    "DepthwiseConv1D",
     "DepthwiseConv2D",
     "Dot",
     "Dropout",

@@ -13,8 +13,10 @@ from dtfctl.runtime.ops import array_ops, nn_ops
 from dtfctl.runtime.ops.layer_arguments import sized
 
 
-class ConvLSTM2DCell(LSTMCell):
-    """A long short-term memory of images: its gates are convolutions of inputs and of the state."""
+class ConvLSTMCell(LSTMCell):
+    """Base of long short-term memories whose gates are convolutions of inputs and of the state, over `rank` axes."""
+
+    rank = 2
 
     def __init__(
         self,
@@ -61,20 +63,20 @@ class ConvLSTM2DCell(LSTMCell):
             **kwargs,
         )
         self.filters = filters
-        self.kernel_size = sized(kernel_size, 2, "kernel_size")
-        self.strides = sized(strides, 2, "strides")
+        self.kernel_size = sized(kernel_size, self.rank, "kernel_size")
+        self.strides = sized(strides, self.rank, "strides")
         self.padding = padding.lower()
         if self.padding not in ("valid", "same"):
             raise ValueError(f'The `padding` argument must be "valid" or "same". Received: {padding}')
         self.data_format = checked_format(data_format)
-        self.dilation_rate = sized(dilation_rate, 2, "dilation_rate")
+        self.dilation_rate = sized(dilation_rate, self.rank, "dilation_rate")
 
     def build(self, input_shape: Any) -> None:
         """Make kernels and bias, and learn how large the states are."""
         last = self.data_format == "channels_last"
         channels = last_size(input_shape, -1 if last else 1)
         first = 1 if last else 2
-        lengths = [last_size(input_shape, first + i) for i in range(2)]
+        lengths = [last_size(input_shape, first + i) for i in range(self.rank)]
         grown = [
             out_length(n, k, self.padding, s, d)
             for n, k, s, d in zip(lengths, self.kernel_size, self.strides, self.dilation_rate)
@@ -98,7 +100,8 @@ class ConvLSTM2DCell(LSTMCell):
     def call(self, inputs: Any, states: Any, training: Any = None) -> Any:
         """Compute the outputs and the new states of a step."""
         h, c = states
-        wire = "NHWC" if self.data_format == "channels_last" else "NCHW"
+        last = ("NWC", "NHWC", "NDHWC")[self.rank - 1]
+        wire = last if self.data_format == "channels_last" else f"NC{last[1:-1]}"
         xs = [
             nn_ops.convolution(
                 x,
@@ -108,14 +111,14 @@ class ConvLSTM2DCell(LSTMCell):
                 dilation_rate=list(self.dilation_rate),
                 data_format=wire,
             )
-            for x, kernel in zip(self._inputs("input", inputs), array_ops.split(self.kernel, 4, axis=3))
+            for x, kernel in zip(self._inputs("input", inputs), array_ops.split(self.kernel, 4, axis=-1))
         ]
         if self.use_bias:
             biases = array_ops.split(self.bias, 4, axis=0)
             xs = [nn_ops.bias_add(x, bias, data_format=wire) for x, bias in zip(xs, biases)]
         hs = [
-            nn_ops.convolution(value, kernel, padding="SAME", strides=[1, 1], data_format=wire)
-            for value, kernel in zip(self._inputs("state", h), array_ops.split(self.recurrent_kernel, 4, axis=3))
+            nn_ops.convolution(value, kernel, padding="SAME", strides=[1] * self.rank, data_format=wire)
+            for value, kernel in zip(self._inputs("state", h), array_ops.split(self.recurrent_kernel, 4, axis=-1))
         ]
         i, f, n, o = (x + value for x, value in zip(xs, hs))
         c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(n)
@@ -132,11 +135,42 @@ class ConvLSTM2DCell(LSTMCell):
         }
 
 
-class ConvLSTM2D(_CellLayer):
-    """A long short-term memory over images: [batch, steps, height, width, channels] -> [..., filters]."""
+class ConvLSTM1DCell(ConvLSTMCell):
+    """A long short-term memory of sequences."""
 
-    cell_class = ConvLSTM2DCell
+    rank = 1
+
+
+class ConvLSTM2DCell(ConvLSTMCell):
+    """A long short-term memory of images."""
+
+
+class ConvLSTM3DCell(ConvLSTMCell):
+    """A long short-term memory of volumes."""
+
+    rank = 3
+
+
+class _ConvLSTM(_CellLayer):
     _scopes_cell = False
 
     def __init__(self, filters: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(filters, *args, **kwargs)
+
+
+class ConvLSTM1D(_ConvLSTM):
+    """A long short-term memory over sequences: [batch, steps, length, channels] -> [..., filters]."""
+
+    cell_class = ConvLSTM1DCell
+
+
+class ConvLSTM2D(_ConvLSTM):
+    """A long short-term memory over images: [batch, steps, height, width, channels] -> [..., filters]."""
+
+    cell_class = ConvLSTM2DCell
+
+
+class ConvLSTM3D(_ConvLSTM):
+    """A long short-term memory over volumes: [batch, steps, depth, height, width, channels] -> [..., filters]."""
+
+    cell_class = ConvLSTM3DCell

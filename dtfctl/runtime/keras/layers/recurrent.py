@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -52,6 +53,7 @@ class RNN(Layer):
         self.stateful, self.unroll, self.time_major = stateful, unroll, time_major
         self.supports_masking = True
         self._kept: list[Any] = []
+        self._constants: dict[str, Any] = {}
 
     @property
     def states(self) -> list[Any]:
@@ -88,10 +90,10 @@ class RNN(Layer):
         batch_set_value(list(zip(self._kept, given)))
 
     def __call__(self, inputs: Any, initial_state: Any = None, constants: Any = None, **kwargs: Any) -> Any:
-        if constants is not None:
-            raise NotImplementedError("tf.keras.layers.RNN: constants are not supported; join them to the inputs")
         if isinstance(inputs, (list, tuple)) and initial_state is None:
             inputs, initial_state = inputs[0], list(inputs[1:]) or None
+        if constants is not None:
+            kwargs["constants"] = list(constants) if isinstance(constants, (list, tuple)) else [constants]
         if initial_state is not None:
             kwargs["initial_state"] = (
                 list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
@@ -121,8 +123,11 @@ class RNN(Layer):
             )
         return found if nest.is_nested(found) else [found]
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
-        """Compute the outputs for inputs."""
+    def call(
+        self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None, constants: Any = None
+    ) -> Any:
+        """Compute the outputs for inputs; the cell sees `constants` in all steps."""
+        self._constants = {} if constants is None else {"constants": list(constants)}
         begun = self._begin(inputs, initial_state)
         flat_begun = nest.flatten(begun)
         steps = inputs if self.time_major else _swapped(inputs)
@@ -150,7 +155,8 @@ class RNN(Layer):
 
     def _step(self, x: Any, states: Any) -> tuple[Any, Any]:
         cell: Any = self.cell
-        output, new = cell.call(x, states) if isinstance(cell, GatedCell) else cell(x, states)
+        own = self._constants
+        output, new = cell.call(x, states, **own) if isinstance(cell, GatedCell) else cell(x, states, **own)
         return output, new if nest.is_nested(new) else [new]
 
     def _loop(self, steps: Any, begun: Any, mask: Any) -> tuple[Any, Any, Any]:
@@ -285,6 +291,16 @@ class _CellLayer(RNN):
         return cls(**config)
 
 
+def per_gate(kernels: Any, gates: int, change: Callable[[Any], Any]) -> Any:
+    """Change the kernel of each gate, which are side by side."""
+    return np.hstack([change(kernel) for kernel in np.hsplit(kernels, gates)])
+
+
+def of_cudnn(kernel: Any) -> Any:
+    """Arrange a kernel of inputs that cuDNN has as [units, inputs], row after row, as [inputs, units]."""
+    return kernel.reshape(kernel.shape[::-1]).T
+
+
 class SimpleRNN(_CellLayer):
     """A fully-connected recurrent layer."""
 
@@ -296,8 +312,25 @@ class GRU(_CellLayer):
 
     cell_class = GRUCell
 
+    def _adapted(self, values: list[Any]) -> list[Any]:
+        units = self.cell.units
+        if len(values) != 3 or values[2].shape != (6 * units,):
+            return values
+        if not self.cell.reset_after:
+            raise ValueError(f"The weights are CuDNNGRU's: {self.name} has to be a GRU with reset_after=True")
+        kernel, recurrent, bias = values
+        return [per_gate(kernel, 3, of_cudnn), per_gate(recurrent, 3, np.transpose), bias.reshape(2, -1)]
+
 
 class LSTM(_CellLayer):
     """A layer of long short-term memories (Hochreiter & Schmidhuber, 1997)."""
 
     cell_class = LSTMCell
+
+    def _adapted(self, values: list[Any]) -> list[Any]:
+        units = self.cell.units
+        if len(values) != 3 or values[2].shape != (8 * units,):
+            return values
+        kernel, recurrent, bias = values
+        biases = bias[: 4 * units] + bias[4 * units :]
+        return [per_gate(kernel, 4, of_cudnn), per_gate(recurrent, 4, np.transpose), biases]

@@ -22,6 +22,35 @@ _CELL = (
 )
 
 
+class AbstractRNNCell(Layer):
+    """Base of the program's own cells: `call(inputs, states)` gives the output and the new states of a step."""
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        """Compute the output and the new states of a step."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step computes: define call")
+
+    @property
+    def state_size(self) -> Any:
+        """How long the states are: a number, or a list of them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how long its states are: define state_size")
+
+    @property
+    def output_size(self) -> Any:
+        """How long the outputs are."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how long its outputs are: define output_size")
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        """Make states of zeros."""
+        if inputs is not None:
+            batch_size, dtype = array_ops.shape(inputs)[0], inputs.dtype
+
+        def zeros(size: Any) -> Any:
+            dims = size if isinstance(size, (list, tuple)) else [size]
+            return array_ops.zeros(array_ops.stack([batch_size, *dims]), dtype)
+
+        return nest.map_structure(zeros, self.state_size)
+
+
 class GatedCell(Layer):
     """Base of the cells: kernels and biases of `gates` gates side by side."""
 
@@ -110,6 +139,12 @@ class GatedCell(Layer):
                 ]
                 self._masks[kind] = masks
 
+    def _input_kernels(self) -> list[Any]:
+        return list(array_ops.split(self.kernel, self.gates, axis=1))
+
+    def _state_kernels(self) -> list[Any]:
+        return list(array_ops.split(self.recurrent_kernel, self.gates, axis=1))
+
     def _inputs(self, kind: str, value: Any) -> list[Any]:
         masks = self._masks.get(kind)
         return [value * m for m in masks] if masks else [value] * self.gates
@@ -160,12 +195,15 @@ class GRUCell(GatedCell):
         size = self.units * 3
         return self._weight("bias", "bias", (2, size) if self.reset_after else (size,))
 
+    def _biases(self) -> list[Any]:
+        """Return the biases of inputs and of the state."""
+        return list(array_ops.unstack(self.bias)) if self.use_bias and self.reset_after else [self.bias, None]
+
     def call(self, inputs: Any, states: Any, training: Any = None) -> Any:
         """Compute the outputs and the new states of a step."""
         previous = states[0] if nest.is_nested(states) else states
         n = self.units
-        kernels, recurrent = array_ops.split(self.kernel, 3, axis=1), array_ops.split(self.recurrent_kernel, 3, axis=1)
-        biases = array_ops.unstack(self.bias) if self.use_bias and self.reset_after else [self.bias, None]
+        kernels, recurrent, biases = self._input_kernels(), self._state_kernels(), self._biases()
         xs = [math_ops.matmul(x, k) for x, k in zip(self._inputs("input", inputs), kernels)]
         if self.use_bias:
             xs = [nn_ops.bias_add(x, biases[0][i * n : (i + 1) * n]) for i, x in enumerate(xs)]
@@ -224,14 +262,17 @@ class LSTMCell(GatedCell):
 
         return self._weight("bias", "bias", (self.units * 4,), initial)
 
+    def _biases(self) -> list[Any]:
+        """Return the biases of the gates."""
+        return list(array_ops.split(self.bias, 4, axis=0))
+
     def call(self, inputs: Any, states: Any, training: Any = None) -> Any:
         """Compute the outputs and the new states of a step."""
         h, c = states
-        kernels = array_ops.split(self.kernel, 4, axis=1)
-        xs = [math_ops.matmul(x, k) for x, k in zip(self._inputs("input", inputs), kernels)]
+        xs = [math_ops.matmul(x, k) for x, k in zip(self._inputs("input", inputs), self._input_kernels())]
         if self.use_bias:
-            xs = [nn_ops.bias_add(x, b) for x, b in zip(xs, array_ops.split(self.bias, 4, axis=0))]
-        recurrent = array_ops.split(self.recurrent_kernel, 4, axis=1)
+            xs = [nn_ops.bias_add(x, b) for x, b in zip(xs, self._biases())]
+        recurrent = self._state_kernels()
         i, f, n, o = (x + math_ops.matmul(v, k) for x, v, k in zip(xs, self._inputs("state", h), recurrent))
         c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(n)
         h = self.recurrent_activation(o) * self.activation(c)
@@ -275,7 +316,9 @@ class StackedRNNCells(Layer):
         """Compute the outputs and the new states of a step."""
         new = []
         for cell, held in zip(self.cells, states):
-            inputs, after = cell(inputs, held)
+            # Cells of `tf.nn.rnn_cell` take one state as it is.
+            given = held if nest.is_nested(held) or hasattr(cell, "zero_state") else [held]
+            inputs, after = cell(inputs, given)
             new.append(after if nest.is_nested(held) else after[0] if nest.is_nested(after) else after)
         return inputs, new
 

@@ -14,6 +14,8 @@ from dtfctl.runtime.keras.layers import (
     convolutional,
     convolved_memory,
     core,
+    cudnn,
+    depthwise,
     local,
     merge,
     noise,
@@ -22,6 +24,7 @@ from dtfctl.runtime.keras.layers import (
     recurrent,
     resizing,
     separable,
+    transposed,
     wrappers,
 )
 from dtfctl.runtime.keras.provided import Role, provides
@@ -34,6 +37,8 @@ _MODULES = (
     convolutional,
     convolved_memory,
     core,
+    cudnn,
+    depthwise,
     local,
     merge,
     noise,
@@ -42,6 +47,7 @@ _MODULES = (
     recurrent,
     resizing,
     separable,
+    transposed,
     wrappers,
 )
 _CLASSES = {

@@ -129,6 +129,10 @@ class Bidirectional(Wrapper):
         out = joined[self.merge_mode]()
         return [*nest.flatten(out), *states] if self.return_state else out
 
+    def _adapted(self, values: list[Any]) -> list[Any]:
+        half = len(values) // 2
+        return [*self.forward_layer._adapted(values[:half]), *self.backward_layer._adapted(values[half:])]
+
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Compute the mask of the outputs: that of the inputs, if all steps are given."""
         if not self.return_sequences:
