@@ -23,6 +23,11 @@ def call_arguments(call: Callable[..., Any]) -> tuple[frozenset[str], bool]:
     return frozenset(parameters), any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
+def argument_names(call: Callable[..., Any]) -> list[str]:
+    """Name the arguments of a layer's `call`, in their order."""
+    return list(inspect.signature(call).parameters)
+
+
 def as_tensor(value: Any) -> Any:
     """Convert an input; sparse tensors stay."""
     if isinstance(value, (Tensor, SparseTensor)):

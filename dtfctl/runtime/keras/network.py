@@ -8,7 +8,9 @@ from dtfctl.runtime.framework import nest
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.keras import saving, state
 from dtfctl.runtime.keras.base_layer import Layer
+from dtfctl.runtime.keras.description import network_config, network_from_config
 from dtfctl.runtime.keras.node import history_of
+from dtfctl.runtime.keras.summary import print_summary
 from dtfctl.runtime.keras.topology import Topology, map_graph
 
 
@@ -252,7 +254,7 @@ class Network(Layer):
 
     def summary(self, line_length: int | None = None, positions: Any = None, print_fn: Any = None) -> None:
         """Print the layers, the shapes of their outputs and how many parameters they have."""
-        saving.print_summary(self, line_length, positions, print_fn or print)
+        print_summary(self, line_length, positions, print_fn or print)
 
     def save_weights(self, filepath: str, overwrite: bool = True, save_format: str | None = None) -> None:
         """Write the variables: as a checkpoint, or as HDF5 if the name ends in .h5 (needs h5py).
@@ -280,12 +282,12 @@ class Network(Layer):
         Raises:
             NotImplementedError: it is a subclass with `call`: its code is its configuration.
         """
-        return saving.network_config(self)
+        return network_config(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Make the model that `get_config` described, with new variables."""
-        return saving.network_from_config(cls, config, custom_objects)
+        return network_from_config(cls, config, custom_objects)
 
     def to_json(self, **kwargs: Any) -> str:
         """Write class and configuration as JSON."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.keras.node import node_of
 from dtfctl.runtime.keras.registry import (
     CustomObjectScope as CustomObjectScope,
     custom_object_scope as custom_object_scope,
@@ -32,6 +33,20 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     norms = np.atleast_1d(np.linalg.norm(x, order, axis))
     norms[norms == 0] = 1
     return x / np.expand_dims(norms, axis)
+
+
+def get_source_inputs(tensor: Any, layer: Any = None, node_index: int | None = None) -> list[Any]:
+    """List the inputs that a tensor of a functional model is computed from."""
+    pending, found, seen = [node_of(tensor)], [], set()
+    while pending:
+        node = pending.pop(0)
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.is_input:
+            found.append(node.outputs)
+        pending = [*node.parents, *pending]
+    return found
 
 
 def get_file(*args: Any, **kwargs: Any) -> str:

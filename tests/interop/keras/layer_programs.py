@@ -50,7 +50,11 @@ def noise(tf: Any, folder: str) -> Any:
         layers.Dense(2),
     ]
     volumes = [layers.SpatialDropout3D(0.5, seed=7, input_shape=(2, 2, 2, 3)), layers.Flatten(), layers.Dense(2)]
-    images = [layers.SpatialDropout2D(0.5, "channels_first", seed=7, input_shape=(3, 2, 2)), layers.Flatten(), layers.Dense(2)]
+    images = [
+        layers.SpatialDropout2D(0.5, "channels_first", seed=7, input_shape=(3, 2, 2)),
+        layers.Flatten(),
+        layers.Dense(2),
+    ]
     return {
         "shared": _history(history),
         "parts": _trained(tf, parts, _data(6, 4, 3), _data(6, 2)),

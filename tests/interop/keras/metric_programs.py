@@ -271,8 +271,12 @@ def weighed(tf: Any, folder: str) -> Any:
     _given(steps)
     temporal = steps.fit(_data(5, 3, 2), _data(5, 3, 1), 5, 2, 0, sample_weight=_data(5, 3, seed=9))
     return {
-        **{"history": _history(history), "names": model.metrics_names, "tested": tested, "trained": trained},
-        **{"more": _history(more), "temporal": _history(temporal)},
+        "history": _history(history),
+        "names": model.metrics_names,
+        "tested": tested,
+        "trained": trained,
+        "more": _history(more),
+        "temporal": _history(temporal),
     }
 
 

@@ -21,7 +21,6 @@ from dtfctl.runtime.keras.layers.core import (
     Dense,
     Embedding,
     Flatten,
-    Lambda,
     Masking,
     Permute,
     RepeatVector,
@@ -29,6 +28,7 @@ from dtfctl.runtime.keras.layers.core import (
 )
 from dtfctl.runtime.keras.layers.cudnn import CuDNNGRU, CuDNNLSTM
 from dtfctl.runtime.keras.layers.depthwise import DepthwiseConv1D, DepthwiseConv2D
+from dtfctl.runtime.keras.layers.functions import Lambda
 from dtfctl.runtime.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from dtfctl.runtime.keras.layers.merge import (
     Add,

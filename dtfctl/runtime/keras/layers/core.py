@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -256,50 +255,6 @@ class Activation(Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         return {**super().get_config(), **described(self, "activation")}
-
-
-class Lambda(Layer):
-    """A function as a layer."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        output_shape: Any = None,
-        mask: Any = None,
-        arguments: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.function, self.arguments, self.mask = function, arguments or {}, mask
-        self._output_shape = output_shape
-        self.supports_masking = mask is not None
-
-    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
-        """Compute the outputs for inputs."""
-        import inspect
-
-        arguments = dict(self.arguments)
-        takes = inspect.signature(self.function).parameters
-        for name, value in (("mask", mask), ("training", training)):
-            if name in takes and name not in arguments:
-                arguments[name] = value
-        return self.function(inputs, **arguments)
-
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """Compute the mask of the outputs."""
-        return self.mask(inputs, mask) if callable(self.mask) else self.mask
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """Compute the shape of the outputs, if it was said."""
-        if self._output_shape is None:
-            return super().compute_output_shape(input_shape)
-        if callable(self._output_shape):
-            return TensorShape(self._output_shape(input_shape))
-        return TensorShape([TensorShape(input_shape).as_list()[0], *self._output_shape])
-
-    def get_config(self) -> dict[str, Any]:
-        """Fail: a function of the program's has no configuration here."""
-        raise NotImplementedError("A Lambda layer's function has no configuration here: make a Layer of it")
 
 
 class Masking(Layer):

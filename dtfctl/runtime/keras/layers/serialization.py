@@ -16,6 +16,7 @@ from dtfctl.runtime.keras.layers import (
     core,
     cudnn,
     depthwise,
+    functions,
     local,
     merge,
     noise,
@@ -27,6 +28,7 @@ from dtfctl.runtime.keras.layers import (
     transposed,
     wrappers,
 )
+from dtfctl.runtime.keras.op_layer import TensorFlowOpLayer
 from dtfctl.runtime.keras.provided import Role, provides
 from dtfctl.runtime.keras.sequential import Sequential
 from dtfctl.runtime.keras.training import Model
@@ -39,6 +41,7 @@ _MODULES = (
     core,
     cudnn,
     depthwise,
+    functions,
     local,
     merge,
     noise,
@@ -52,7 +55,13 @@ _MODULES = (
 )
 _CLASSES = {
     n: v for m in _MODULES for n, v in vars(m).items() if inspect.isclass(v) and issubclass(v, Layer) and n[0] != "_"
-} | {"InputLayer": InputLayer, "Model": Model, "Functional": Model, "Sequential": Sequential}
+} | {
+    "InputLayer": InputLayer,
+    "TensorFlowOpLayer": TensorFlowOpLayer,
+    "Model": Model,
+    "Functional": Model,
+    "Sequential": Sequential,
+}
 
 
 def serialize(layer: Any) -> Any:
