@@ -49,8 +49,6 @@ INSTEAD: dict[str, str] = {
     "keras": "what `tf.keras` has, or `tf.layers`, `tf.losses` and `tf.train`",
     "keras.applications": "the model written out, and `load_weights`",
     "keras.estimator": "`tf.estimator`",
-    "keras.preprocessing.image": "NumPy or Pillow, before feeding",
-    "keras.preprocessing.sequence": "NumPy, before feeding",
     "keras.wrappers": "`tf.keras.Model` itself",
     "layers": "the functions of `tf.layers`, and `tf.nn`",
     "linalg": "the functions of `tf.linalg`",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.keras import registry
-from dtfctl.runtime.ops import clip_ops, math_ops
+from dtfctl.runtime.ops import array_ops, clip_ops, math_ops
 
 _EPSILON = 1e-7
 
@@ -87,9 +89,27 @@ class MinMaxNorm(Constraint):
         return {"min_value": self.min_value, "max_value": self.max_value, "rate": self.rate, "axis": self.axis}
 
 
+class RadialConstraint(Constraint):
+    """Kernels of square convolutions that have one value at each distance from their middle, from their diagonal."""
+
+    def __call__(self, w: Any) -> Tensor:
+        shape = w.shape.as_list()
+        if len(shape) != 4 or shape[0] != shape[1] or shape[0] < 2:
+            raise ValueError(f"The weight must have the shape [n, n, channels, kernels], n at least 2, not {w.shape}")
+        half, is_odd = divmod(shape[0], 2)
+        # Where the values of the diagonal come from that rings around the middle have.
+        sources = [half - 1, *(range(half, shape[0]) if is_odd else range(half + 1, shape[0]))]
+        distance = np.abs(np.arange(shape[0]) - (shape[0] - 1) / 2)
+        rings = np.floor(np.maximum(distance[:, None], distance[None, :])).astype(int)
+        diagonal = array_ops.stack([w[source, source] for source in sources])
+        return array_ops.gather(diagonal, rings)
+
+
 max_norm, non_neg, unit_norm, min_max_norm = MaxNorm, NonNeg, UnitNorm, MinMaxNorm
-_OBJECTS: dict[str, Any] = {c.__name__: c for c in (MaxNorm, NonNeg, UnitNorm, MinMaxNorm)}
+radial_constraint = RadialConstraint
+_OBJECTS: dict[str, Any] = {c.__name__: c for c in (MaxNorm, NonNeg, UnitNorm, MinMaxNorm, RadialConstraint)}
 _OBJECTS |= {"max_norm": MaxNorm, "non_neg": NonNeg, "unit_norm": UnitNorm, "min_max_norm": MinMaxNorm}
+_OBJECTS["radial_constraint"] = RadialConstraint
 get = registry.getter(_OBJECTS, "constraint")
 
 

@@ -75,7 +75,8 @@ class InputLayer(Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
         shape = getattr(self, "_batch_input_shape", None)
-        return {"batch_input_shape": shape, "dtype": self.dtype, "sparse": self.sparse, "name": self.name}
+        own = {"sparse": self.sparse, "ragged": False, "name": self.name}
+        return {"batch_input_shape": shape, "dtype": self.dtype, **own}
 
 
 def Input(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -133,6 +134,19 @@ def _of_dataset(model: Any, mode: str, dataset: Any, steps: int | None, class_we
     return Batches(steps, None, make)
 
 
+def _passes(source: Any, shuffle: bool) -> Iterator[Any]:
+    """Give the batches of a sequence, pass after pass; it learns when one is over."""
+    while True:
+        order = list(range(len(source)))
+        if shuffle:
+            random.shuffle(order)
+        for count, index in enumerate(order, 1):
+            item = source[index]
+            if count == len(order):
+                source.on_epoch_end()
+            yield item
+
+
 def _of_iterator(model: Any, mode: str, source: Any, steps: int | None, class_weight: Any, shuffle: Any) -> Batches:
     whole = isinstance(source, Sequence)
     if whole and steps is None:
@@ -140,18 +154,17 @@ def _of_iterator(model: Any, mode: str, source: Any, steps: int | None, class_we
     if steps is None:
         raise ValueError("Please specify the number of steps via `steps_per_epoch` or `steps`: a generator has no end")
 
+    # Training goes on in a sequence where the epoch before has ended; evaluation begins anew.
+    passes = _passes(source, shuffle is True) if whole and mode == "train" else None
+
     def make() -> Iterator[tuple[int, list[Any]]]:
-        order = list(range(len(source))) if whole else []
-        if whole and shuffle is True and mode == "train":
-            np.random.shuffle(order)
-        for step in range(steps or 0):
-            item = source[order[step % len(order)]] if whole else next(source)
+        items = passes or (_passes(source, False) if whole else source)
+        for _ in range(steps or 0):
+            item = next(items)
             values = _prepare(
                 model, mode, tuple(item) if isinstance(item, list) and mode != "predict" else item, class_weight
             )
             yield len(values[0]) if values else 1, values
-        if whole:
-            source.on_epoch_end()
 
     return Batches(steps, None, make, True)
 

@@ -31,14 +31,47 @@ def get_custom_objects() -> dict[str, Any]:
     return _CUSTOM
 
 
+_REGISTERED: dict[str, Any] = {}
+"""Classes and functions that the program registered, by the name that descriptions have for them."""
+
+
+def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable[[Any], Any]:
+    """Let descriptions name a class or function of the program's own, as "package>name".
+
+    Raises:
+        ValueError: a class has no get_config, or another has the name.
+    """
+
+    def register(found: Any) -> Any:
+        called = f"{package}>{name or found.__name__}"
+        if inspect.isclass(found) and not hasattr(found, "get_config"):
+            raise ValueError(f"Cannot register {found}: a class that does not have a get_config() method")
+        if called in _REGISTERED:
+            raise ValueError(f"{called} has already been registered to {_REGISTERED[called]}")
+        _REGISTERED[called] = found
+        return found
+
+    return register
+
+
+def get_registered_name(obj: Any) -> str:
+    """Return the name that descriptions have for a class or function: its own, unless it is registered."""
+    return next((name for name, found in _REGISTERED.items() if found is obj), obj.__name__)
+
+
+def get_registered_object(name: str, custom_objects: Any = None, module_objects: Any = None) -> Any:
+    """Return what a name in a description stands for, or None."""
+    return {**(module_objects or {}), **_REGISTERED, **_CUSTOM, **(custom_objects or {})}.get(name)
+
+
 def serialize_keras_object(instance: Any) -> Any:
     """Describe an object by its name and its configuration; a function by its name."""
     if instance is None:
         return None
     if hasattr(instance, "get_config"):
-        return {"class_name": type(instance).__name__, "config": instance.get_config()}
+        return {"class_name": get_registered_name(type(instance)), "config": instance.get_config()}
     if hasattr(instance, "__name__"):
-        return instance.__name__
+        return get_registered_name(instance)
     raise ValueError(f"Cannot serialize {instance!r}: it has neither get_config nor a name")
 
 
@@ -53,7 +86,7 @@ def deserialize_keras_object(
     Raises:
         ValueError: nothing has that name.
     """
-    known = {**(module_objects or {}), **_CUSTOM, **(custom_objects or {})}
+    known = {**(module_objects or {}), **_REGISTERED, **_CUSTOM, **(custom_objects or {})}
     if isinstance(identifier, Mapping):
         name, config = identifier["class_name"], dict(identifier.get("config") or {})
         cls = _found(name, known, printable_module_name)

@@ -490,5 +490,5 @@ class Model(FromGenerators, Network):
         signatures: Any = None,
         options: Any = None,
     ) -> None:
-        """Write layers, values, how it is compiled and the optimizer's state to an HDF5 file: `load_model` reads it."""
+        """Write layers, values, how it is compiled and the optimizer's state: HDF5, or a SavedModel with "tf"."""
         whole_models.save_model(self, filepath, overwrite, include_optimizer, save_format, signatures, options)

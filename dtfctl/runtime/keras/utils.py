@@ -6,12 +6,28 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.keras.enqueuers import (
+    GeneratorEnqueuer as GeneratorEnqueuer,
+    OrderedEnqueuer as OrderedEnqueuer,
+    SequenceEnqueuer as SequenceEnqueuer,
+)
 from dtfctl.runtime.keras.node import node_of
+from dtfctl.runtime.keras.preprocessing.image_files import (
+    array_to_img as array_to_img,
+    img_to_array as img_to_array,
+    load_img as load_img,
+    save_img as save_img,
+)
+from dtfctl.runtime.keras.preprocessing.sequence import pad_sequences as pad_sequences
+from dtfctl.runtime.keras.progbar import Progbar as Progbar
 from dtfctl.runtime.keras.registry import (
     CustomObjectScope as CustomObjectScope,
     custom_object_scope as custom_object_scope,
     deserialize_keras_object as deserialize_keras_object,
     get_custom_objects as get_custom_objects,
+    get_registered_name as get_registered_name,
+    get_registered_object as get_registered_object,
+    register_keras_serializable as register_keras_serializable,
     serialize_keras_object as serialize_keras_object,
 )
 from dtfctl.runtime.keras.sequence import Sequence as Sequence

@@ -1,6 +1,6 @@
-"""Whole models in HDF5 files: layers, values, how they are compiled, and the state of the optimizer.
+"""Whole models in files: layers, values, how they are compiled, and the state of the optimizer.
 
-Keras reads these files, and this reads Keras's (`model.save("model.h5")`).
+Keras reads the HDF5 files, and this reads Keras's (`model.save("model.h5")`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from dtfctl.runtime.keras import hdf5, losses, metrics, optimizers, registry
+from dtfctl.runtime.keras import hdf5, losses, metrics, optimizers, registry, saved_models
+from dtfctl.runtime.keras.backend.values import batch_set_value
 from dtfctl.runtime.keras.optimizers.wrapped import TFOptimizer
 from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.keras.saving import plain
@@ -29,31 +30,38 @@ def save_model(
     signatures: Any = None,
     options: Any = None,
 ) -> None:
-    """Write a model to an HDF5 file.
+    """Write a model to an HDF5 file, or to a folder that is a SavedModel.
 
     Args:
-        overwrite: replace a file that is there.
+        overwrite: replace what is there.
         include_optimizer: write how it is compiled, and the optimizer's state, too.
+        save_format: "h5", or "tf" for a SavedModel, which is served and is loaded again by `load_model`.
 
     Raises:
-        NotImplementedError: another format is asked for, or the model is defined by its code.
-        FileExistsError: there is a file, and it is not to be replaced.
+        NotImplementedError: the model is defined by its code, and is to be HDF5; or signatures are given.
+        FileExistsError: there is something, and it is not to be replaced.
     """
     path = os.fspath(filepath)
-    if not hdf5.is_hdf5(path, save_format or "h5") or signatures is not None or options is not None:
+    if signatures is not None or options is not None:
         raise NotImplementedError(
-            "tf.keras models are saved whole as HDF5 only: leave save_format out, or use "
-            "tf.saved_model.simple_save with tf.keras.backend.get_session()"
+            "tf.keras models are saved with one signature, of their inputs and outputs: write others with "
+            "tf.saved_model.Builder and tf.keras.backend.get_session()"
         )
+    is_file = hdf5.is_hdf5(path, save_format or "h5")
     if not overwrite and os.path.exists(path):
         raise FileExistsError(f"{path} is there already: delete it, or save with overwrite=True")
-    described: dict[str, Any] = {"model_config": {"class_name": type(model).__name__, "config": model.get_config()}}
+    described: dict[str, Any] = {}
+    if is_file or model._topology is not None:
+        described["model_config"] = {"class_name": type(model).__name__, "config": model.get_config()}
     optimizer = model.optimizer if include_optimizer else None
     if isinstance(optimizer, TFOptimizer):
         _LOG.warning("an optimizer of tf.train is not saved with its model: compile the model again after loading it")
         optimizer = None
     if optimizer is not None:
         described["training_config"] = _training_config(model)
+    if not is_file:
+        saved_models.write(path, model, optimizer, json.dumps(described, default=plain))
+        return
     texts = {name: json.dumps(value, default=plain).encode() for name, value in described.items()}
     with hdf5.replaced(path) as file:
         file.attrs["keras_version"], file.attrs["backend"] = "2.2.4-tf", "tensorflow"
@@ -66,40 +74,48 @@ def save_model(
 
 
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) -> Any:
-    """Read a model from an HDF5 file that `save_model` or Keras wrote.
+    """Read a model from what `save_model` wrote, or from an HDF5 file of Keras.
 
     Args:
         custom_objects: classes and functions of the program's own, by name.
         compile: compile the model as it was, with the optimizer's state.
 
     Raises:
-        OSError: there is no such file. ValueError: there is no model in it.
-        NotImplementedError: it is a folder.
+        OSError: there is nothing. ValueError: there is no model in it.
+        NotImplementedError: it is a SavedModel that TensorFlow wrote.
     """
     path = os.fspath(filepath)
-    if os.path.isdir(path):
-        raise NotImplementedError(
-            f"{path} is a folder: tf.keras.models.load_model reads HDF5 files here; a SavedModel is read by "
-            "tf.saved_model.load"
-        )
     if not os.path.exists(path):
         raise OSError(f"SavedModel file does not exist at: {path}")
-    with hdf5.opened(path, "r") as file, registry.custom_object_scope(custom_objects or {}):
-        config = _described(file, "model_config")
-        if config is None:
-            raise ValueError(f"No model config found in the file at {path}: it may have weights only (`load_weights`)")
-        model = provided(Role.LAYER)(config, custom_objects)
-        hdf5.read_layers(file["model_weights"], model, by_name=False)
-        if not compile:
-            return model
-        training = _described(file, "training_config")
-        if training is None:
-            _LOG.warning("%s does not say how the model is compiled: compile it before it is trained", path)
-            return model
-        model.compile(**_compile_arguments(training), from_serialized=True)
-        if "optimizer_weights" in file:
-            model.optimizer.make_weights(model.trainable_weights)
-            model.optimizer.set_weights(hdf5.read_values(file["optimizer_weights"]))
+    with registry.custom_object_scope(custom_objects or {}):
+        if os.path.isdir(path):
+            found = saved_models.read(path)
+            model = provided(Role.LAYER)(found.description["model_config"], custom_objects)
+            batch_set_value(list(zip(model.weights, found.weights)))
+            return _compiled(model, found.description.get("training_config"), found.state, path) if compile else model
+        with hdf5.opened(path, "r") as file:
+            config = _described(file, "model_config")
+            if config is None:
+                raise ValueError(
+                    f"No model config found in the file at {path}: it may have weights only (`load_weights`)"
+                )
+            model = provided(Role.LAYER)(config, custom_objects)
+            hdf5.read_layers(file["model_weights"], model, by_name=False)
+            if not compile:
+                return model
+            state = hdf5.read_values(file["optimizer_weights"]) if "optimizer_weights" in file else None
+            return _compiled(model, _described(file, "training_config"), state, path)
+
+
+def _compiled(model: Any, training: Any, state: Any, path: str) -> Any:
+    """Compile a model as it was, with the optimizer's state."""
+    if training is None:
+        _LOG.warning("%s does not say how the model is compiled: compile it before it is trained", path)
+        return model
+    model.compile(**_compile_arguments(training), from_serialized=True)
+    if state is not None:
+        model.optimizer.make_weights(model.trainable_weights)
+        model.optimizer.set_weights(state)
     return model
 
 

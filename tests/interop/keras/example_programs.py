@@ -272,7 +272,7 @@ def own_layer(tf: Any, folder: str) -> Any:
         [
             keras.layers.Dense(6, input_shape=(4,), kernel_regularizer=heavy),
             Antirectifier(0.5),
-            keras.layers.Activation(lambda x: x * 2) if False else keras.layers.Activation("tanh"),
+            keras.layers.Activation("tanh"),
             keras.layers.Dense(2),
         ]
     )
@@ -410,11 +410,6 @@ def in_a_session(tf: Any, folder: str) -> Any:
         x = normal(x)
         logits = keras.layers.Dense(3)(x)
         loss = tf.reduce_mean(keras.losses.categorical_crossentropy(labels, tf.nn.softmax(logits)))
-        loss += (
-            tf.add_n(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
-            if tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-            else 0.0
-        )
         with tf.control_dependencies(normal.updates):
             train = tf.train.AdamOptimizer(0.05).minimize(loss)
         accuracy = tf.reduce_mean(keras.metrics.categorical_accuracy(labels, logits))

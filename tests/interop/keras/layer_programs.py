@@ -26,7 +26,6 @@ def _trained(tf: Any, parts: list[Any], x: Any, y: Any, loss: str = "mse") -> di
         "values": [np.asarray(v).ravel()[:6].tolist() for v in model.get_weights()],
         "shapes": [[*layer.output_shape] for layer in model.layers],
         "copied": copied.predict(x).tolist(),
-        "keys": [sorted(layer.get_config()) for layer in model.layers],
     }
 
 
@@ -215,7 +214,6 @@ def of_cudnn(tf: Any, folder: str) -> Any:
             back = made(plain, both, **own)
             back.load_weights(f"{folder}/changed.h5")
             out[f"{plain} {both}"] = {
-                "names": [w.name for w in changed.weights],
                 "fresh": fresh,
                 "changed": [w.tolist() for w in changed.get_weights()],
                 "back": [w.tolist() for w in back.get_weights()],

@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 
 from tests.interop.keras.argument_programs import PROGRAMS as ARGUMENTS
+from tests.interop.keras.data_programs import PROGRAMS as DATA
+from tests.interop.keras.described_programs import PROGRAMS as DESCRIBED
+from tests.interop.keras.example_programs import PROGRAMS as EXAMPLES
+from tests.interop.keras.layer_programs import PROGRAMS as LAYERS
+from tests.interop.keras.metric_programs import PROGRAMS as METRICS
 from tests.interop.keras.more_programs import PROGRAMS as MORE
 from tests.interop.keras.option_programs import PROGRAMS as OPTIONS
 from tests.interop.keras.whole_programs import PROGRAMS as WHOLE
@@ -208,6 +213,11 @@ PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
     **ARGUMENTS,
     **OPTIONS,
     **WHOLE,
+    **EXAMPLES,
+    **METRICS,
+    **LAYERS,
+    **DESCRIBED,
+    **DATA,
 }
 
 

@@ -42,10 +42,3 @@ def test_elements_keep_their_shape() -> None:
 def test_what_is_no_sequence_is_said(sequences: Any, options: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tf.keras.preprocessing.sequence.pad_sequences(sequences, **options)
-
-
-def test_the_rest_of_preprocessing_says_what_to_use() -> None:
-    with pytest.raises(AttributeError, match=r"preprocessing\.image is not there; use NumPy"):
-        _ = tf.keras.preprocessing.image
-    with pytest.raises(AttributeError, match="TimeseriesGenerator is not there; use NumPy"):
-        _ = tf.keras.preprocessing.sequence.TimeseriesGenerator

@@ -94,6 +94,7 @@ class ModelCheckpoint(_Monitor):
     """Saves the model after epochs, or its weights; `filepath` may have `{epoch}` and names of the logs in it.
 
     Args:
+        save_freq: "epoch", or after how many batches it is saved.
         initial_value_threshold: what must be bettered before the first is saved with `save_best_only`.
     """
 
@@ -113,8 +114,13 @@ class ModelCheckpoint(_Monitor):
         **kwargs: Any,
     ) -> None:
         super().__init__(monitor, mode)
-        if save_freq != "epoch" or options is not None or kwargs:
-            raise NotImplementedError("tf.keras.callbacks.ModelCheckpoint: only save_freq='epoch'; see `period`")
+        if kwargs.pop("load_weights_on_restart", False) or options is not None or kwargs:
+            raise NotImplementedError(
+                "tf.keras.callbacks.ModelCheckpoint has no options, and loads nothing: call `load_weights` before `fit`"
+            )
+        if save_freq != "epoch" and not isinstance(save_freq, int):
+            raise ValueError(f"Unrecognized save_freq: {save_freq}. Expected save_freq are 'epoch' or integer values")
+        self.save_freq, self._unsaved = save_freq, 0
         self.filepath, self.verbose, self.save_best_only, self.period = filepath, verbose, save_best_only, period
         self.save_weights_only = save_weights_only
         self.best = self._worst if initial_value_threshold is None else initial_value_threshold
@@ -128,13 +134,31 @@ class ModelCheckpoint(_Monitor):
             except NotImplementedError as e:
                 raise NotImplementedError(f"{e}. Save its weights: ModelCheckpoint(save_weights_only=True)") from None
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Remember the epoch."""
+        self._epoch = epoch
+
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Save if it is time, and better if only the best is saved."""
+        if self.save_freq == "epoch":
+            return
+        self._unsaved += 1
+        if self._unsaved >= self.save_freq:
+            self._unsaved = 0
+            self._save(self._epoch, batch, logs or {})
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Save if it is time, and better if only the best is saved."""
-        self._since += 1
-        if self._since < self.period:
+        if self.save_freq != "epoch":
             return
-        self._since = 0
-        path = self.filepath.format(epoch=epoch + 1, **(logs or {}))
+        self._since += 1
+        if self._since >= self.period:
+            self._since = 0
+            self._save(epoch, None, logs or {})
+
+    def _save(self, epoch: int, batch: int | None, logs: Any) -> None:
+        place = {} if batch is None else {"batch": batch + 1}
+        path = self.filepath.format(epoch=epoch + 1, **{**logs, **place})
         if self.save_best_only:
             current = self._current(logs)
             if current is None or not self.monitor_op(current, self.best):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,9 +112,87 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         return cond.case(pairs, lambda: values[0], exclusive=True)
 
 
-_OBJECTS: dict[str, Any] = {
-    c.__name__: c for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, PiecewiseConstantDecay)
-}
+class CosineDecay(LearningRateSchedule):
+    """A rate that goes along half a cosine to `alpha` of the initial one, after it has grown if it is to.
+
+    Args:
+        warmup_target: what the rate grows to in `warmup_steps` steps, before it decays from there.
+    """
+
+    _arguments = ("initial_learning_rate", "decay_steps", "alpha", "name", "warmup_target", "warmup_steps")
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        decay_steps: Any,
+        alpha: Any = 0.0,
+        name: str | None = None,
+        warmup_target: Any = None,
+        warmup_steps: Any = 0,
+    ) -> None:
+        self.initial_learning_rate, self.decay_steps, self.alpha = initial_learning_rate, decay_steps, alpha
+        self.name, self.warmup_target, self.warmup_steps = name, warmup_target, warmup_steps
+
+    def __call__(self, step: Any) -> Any:
+        initial = convert_to_tensor(self.initial_learning_rate)
+        now, total = math_ops.cast(step, initial.dtype), math_ops.cast(self.decay_steps, initial.dtype)
+
+        def decayed(begin: Any, done: Any) -> Any:
+            share = 0.5 * (1.0 + math_ops.cos(math.pi * math_ops.minimum(done, total) / total))
+            return begin * ((1 - self.alpha) * share + self.alpha)
+
+        if self.warmup_target is None:
+            return decayed(initial, now)
+        target = math_ops.cast(self.warmup_target, initial.dtype)
+        growing = math_ops.cast(self.warmup_steps, initial.dtype)
+        return cond.cond(
+            now < growing,
+            lambda: (target - initial) * (now / growing) + initial,
+            lambda: decayed(target, now - growing),
+        )
+
+
+class CosineDecayRestarts(LearningRateSchedule):
+    """A rate that goes along half a cosine, over and over: each time `t_mul` times as long, from `m_mul` as much."""
+
+    _arguments = ("initial_learning_rate", "first_decay_steps", "t_mul", "m_mul", "alpha", "name")
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        first_decay_steps: Any,
+        t_mul: Any = 2.0,
+        m_mul: Any = 1.0,
+        alpha: Any = 0.0,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate, self.first_decay_steps = initial_learning_rate, first_decay_steps
+        self.t_mul, self.m_mul, self.alpha, self.name = t_mul, m_mul, alpha, name
+
+    def __call__(self, step: Any) -> Any:
+        initial = convert_to_tensor(self.initial_learning_rate)
+        longer, less, alpha, first = (
+            math_ops.cast(value, initial.dtype)
+            for value in (self.t_mul, self.m_mul, self.alpha, self.first_decay_steps)
+        )
+        done = math_ops.cast(step, initial.dtype) / first
+
+        def even() -> Any:
+            times = math_ops.floor(done)
+            return [times, done - times]
+
+        def growing() -> Any:
+            times = math_ops.floor(math_ops.log(1.0 - done * (1.0 - longer)) / math_ops.log(longer))
+            power = math_ops.pow(longer, times)
+            return [times, (done - (1.0 - power) / (1.0 - longer)) / power]
+
+        times, share = cond.cond(math_ops.equal(longer, 1.0), even, growing)
+        cosine = 0.5 * math_ops.pow(less, times) * (1.0 + math_ops.cos(math.pi * share))
+        return initial * ((1 - alpha) * cosine + alpha)
+
+
+_KINDS = (ExponentialDecay, InverseTimeDecay, PolynomialDecay, PiecewiseConstantDecay, CosineDecay, CosineDecayRestarts)
+_OBJECTS: dict[str, Any] = {c.__name__: c for c in _KINDS}
 
 
 def serialize(schedule: Any) -> Any:

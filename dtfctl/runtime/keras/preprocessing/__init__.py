@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.keras.preprocessing import sequence, text
+from dtfctl.runtime.keras.preprocessing import image, sequence, text
 
-__all__ = ["sequence", "text"]
+__all__ = ["image", "sequence", "text"]
