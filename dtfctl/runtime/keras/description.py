@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +72,7 @@ def network_config(network: Any, describe: Callable[[Any], dict[str, Any]] | Non
             if node not in kept or node.is_input:
                 continue
             named = dict(zip(argument_names(layer.call)[1:], node.args)) | node.kwargs
-            own = _mapped(lambda value, layer=layer: argument(value, layer), named)
+            own = _mapped(functools.partial(argument, layer=layer), named)
             calls.append(
                 [
                     [*place(t), own] if history_of(t) is not None else [_CONSTANT, -1, argument(t, layer), own]

@@ -38,7 +38,7 @@ class TensorFlowOpLayer(Layer):
         prefix = "tf_op_layer_"
         super().__init__(name=name if name.startswith(prefix) else prefix + name, trainable=trainable, dtype=dtype)
         self._node_def = (
-            json_format.ParseDict(node_def, graph_pb2.NodeDef()) if isinstance(node_def, Mapping) else node_def
+            json_format.ParseDict(dict(node_def), graph_pb2.NodeDef()) if isinstance(node_def, Mapping) else node_def
         )
         self._constants = {int(place): value for place, value in (constants or {}).items()}
         self.built = True

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtfctl.runtime.export import constants
-from dtfctl.runtime.export.builder import SavedModelBuilder, predict_signature_def
+from dtfctl.runtime.export.builder import SavedModelBuilder
+from dtfctl.runtime.export.signatures import predict_signature_def
 from dtfctl.runtime.keras import state
 from dtfctl.runtime.train.checkpoint_utils import load_checkpoint
 from dtfctl.runtime.train.saver import Saver

@@ -221,6 +221,10 @@ PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+NEEDS = {"augmented": "scipy", "files": "PIL"}
+"""What some programs need besides, of the TensorFlow that runs them too."""
+
+
 def checkpointed(tf: Any) -> tuple[Any, Any]:
     """A trained model and what keeps it."""
     model = tf.keras.Sequential([tf.keras.layers.Dense(4, input_shape=(3,)), tf.keras.layers.Dense(1)])

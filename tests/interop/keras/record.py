@@ -1,10 +1,12 @@
 """Run programs with TensorFlow and write down what they came to.
 
 `python -m tests.interop.keras.record OUT FOLDER`: also saves in FOLDER/theirs, and restores what is in FOLDER/ours.
+Programs that need what is not installed beside TensorFlow are left out.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.interop.keras.programs import PROGRAMS, restore, save
+from tests.interop.keras.programs import NEEDS, PROGRAMS, restore, save
 
 
 def run(tf: Any, program: Any, folder: str) -> Any:
@@ -29,7 +31,8 @@ def main(out: str, folder: str) -> None:
 
     tf.disable_v2_behavior()
     with tempfile.TemporaryDirectory() as scratch:
-        found = {name: run(tf, program, scratch) for name, program in PROGRAMS.items()}
+        there = {name for name in PROGRAMS if name not in NEEDS or importlib.util.find_spec(NEEDS[name])}
+        found = {name: run(tf, program, scratch) for name, program in PROGRAMS.items() if name in there}
     (Path(folder) / "theirs").mkdir()
     found["save"] = run(tf, save, f"{folder}/theirs")
     if (Path(folder) / "ours").exists():

@@ -80,11 +80,13 @@ def _for_cudnn(kernel: Any) -> Any:
 class _CuDNNLayer(_CellLayer):
     _scopes_cell = False
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
+    def call(
+        self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None, constants: Any = None
+    ) -> Any:
         """Compute the outputs for inputs."""
         if mask is not None:
             raise ValueError(f"Masking is not supported for {type(self).__name__}: use LSTM or GRU")
-        return super().call(inputs, None, training, initial_state)
+        return super().call(inputs, None, training, initial_state, constants)
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""

@@ -48,7 +48,7 @@ class RNN(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.cell = StackedRNNCells(cell) if isinstance(cell, (list, tuple)) else cell
+        self.cell: Any = StackedRNNCells(cell) if isinstance(cell, (list, tuple)) else cell
         self.return_sequences, self.return_state, self.go_backwards = return_sequences, return_state, go_backwards
         self.stateful, self.unroll, self.time_major = stateful, unroll, time_major
         self.supports_masking = True

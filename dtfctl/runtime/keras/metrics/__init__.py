@@ -382,7 +382,7 @@ def metric_of(metric: Any, output_shape: Any, loss: Any, weighted: bool = False)
     found = get(metric)
     if isinstance(found, Metric):
         return before + found.name, found
-    name = before + (getattr(found, "__name__", None) or getattr(found, "name", type(found).__name__))
+    name = before + str(getattr(found, "__name__", None) or getattr(found, "name", type(found).__name__))
     return name, MeanMetricWrapper(found, name)
 
 

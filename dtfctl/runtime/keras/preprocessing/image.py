@@ -220,10 +220,21 @@ class ImageDataGenerator:
         """Change an image as `get_random_transform` has drawn."""
         given = transform_parameters
         row, col, channel = self.row_axis - 1, self.col_axis - 1, self.channel_axis - 1
-        moved = [given.get(name, 0) for name in ("theta", "tx", "ty", "shear")]
+        theta, tx, ty, shear = (given.get(name, 0) for name in ("theta", "tx", "ty", "shear"))
         x = apply_affine_transform(
-            *(x, *moved, given.get("zx", 1), given.get("zy", 1), row, col, channel),
-            *(self.fill_mode, self.cval, self.interpolation_order),
+            x,
+            theta,
+            tx,
+            ty,
+            shear,
+            given.get("zx", 1),
+            given.get("zy", 1),
+            row,
+            col,
+            channel,
+            self.fill_mode,
+            self.cval,
+            self.interpolation_order,
         )
         if given.get("channel_shift_intensity") is not None:
             x = apply_channel_shift(x, given["channel_shift_intensity"], channel)
