@@ -34,8 +34,8 @@ class SaveableObject:
 
 
 class _SaveableVariable(SaveableObject):
-    def __init__(self, variable: Variable, name: str) -> None:
-        info = variable._get_save_slice_info()
+    def __init__(self, variable: Variable, name: str, is_slice: bool) -> None:
+        info = variable._get_save_slice_info() if is_slice else None
         self.variable = variable
         with context.get_default_graph().colocate_with(None, ignore_existing=True):
             tensor = variable._saved_value()
@@ -74,7 +74,11 @@ def all_saveable() -> list[Any]:
 
 
 def saveables_of(variables: Any) -> list[SaveableObject]:
-    """Make one object per name; raises ValueError when two share one."""
+    """Make one object per name; raises ValueError when two share one.
+
+    A part of a partitioned variable is a slice of the whole in a list of parts or by its own name, and a variable like
+    any other where it has a name to itself: as in a mapping, and in an object-based checkpoint.
+    """
     pairs: list[tuple[str, Any]] = []
     if isinstance(variables, Mapping):
         pairs = [(str(k), v) for k, v in variables.items()]
@@ -82,7 +86,7 @@ def saveables_of(variables: Any) -> list[SaveableObject]:
         for v in variables:
             if isinstance(v, Variable):
                 info = v._get_save_slice_info()
-                pairs.append((info.full_name if info else v._shared_name, v))
+                pairs.append((info.full_name, [v]) if info else (v._shared_name, v))
             elif isinstance(v, (PartitionedVariable, SaveableObject)):
                 pairs.append((v.name, v))
             else:
@@ -90,9 +94,9 @@ def saveables_of(variables: Any) -> list[SaveableObject]:
     out: list[SaveableObject] = []
     seen: set[tuple[str, str]] = set()
     for name, item in sorted(pairs, key=lambda p: p[0]):
-        parts = list(item) if isinstance(item, (PartitionedVariable, list, tuple)) else [item]
-        for part in parts:
-            saveable = part if isinstance(part, SaveableObject) else _SaveableVariable(_checked(part), name)
+        are_slices = isinstance(item, (PartitionedVariable, list, tuple))
+        for part in list(item) if are_slices else [item]:
+            saveable = part if isinstance(part, SaveableObject) else _SaveableVariable(_checked(part), name, are_slices)
             for _, piece, spec_name in saveable.specs:
                 if (spec_name, piece) in seen:
                     raise ValueError(f"At least two variables have the same name: {spec_name}")

@@ -35,3 +35,17 @@ def test_each_task_writes_its_parts_of_a_table_and_what_the_optimizer_keeps_of_t
     # The objects' description is written by the task that the session is of.
     assert sorted(f.name for f in tmp_path.glob("*.data-*")) == [f"ckpt-1.data-0000{i}-of-00003" for i in range(3)]
     assert {part.device for part in parts} == {"/job:ps/task:0", "/job:ps/task:1"}
+
+
+def test_parts_of_a_table_are_tensors_of_their_own(tmp_path: Path) -> None:
+    """As in TensorFlow: whoever reads the checkpoint, to show or convert it, finds each of them whole."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("", partitioner=tf.fixed_size_partitioner(2)):
+            tf.get_variable("table", [10, 3], initializer=tf.random_uniform_initializer())
+        parts = tf.trainable_variables()
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Checkpoint(tables=parts).save(str(tmp_path / "model"))
+        values = session.run(parts)
+    reader = tf.train.load_checkpoint(path)
+    for number, value in enumerate(values):
+        np.testing.assert_array_equal(reader.get_tensor(f"tables/{number}/.ATTRIBUTES/VARIABLE_VALUE"), value)

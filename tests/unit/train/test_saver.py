@@ -193,3 +193,32 @@ def test_partitioned_variables_restore_into_other_partitions(tmp_path) -> None:
             table = tf.get_variable("t", [5, 2])
         tf.train.Saver().restore(session, path)
         np.testing.assert_array_equal(session.run(tf.convert_to_tensor(table)), whole)
+
+
+@pytest.mark.parametrize(
+    ("saved", "expected", "held"),
+    [
+        (lambda table, a, b: {"a": a, "b": b}, {"a": [5, 3], "b": [5, 3]}, [0, 1]),
+        (lambda table, a, b: {"a": [a, b]}, {"a": [10, 3]}, [0, 1]),
+        (lambda table, a, b: {"a": table}, {"a": [10, 3]}, [0, 1]),
+        (lambda table, a, b: {"a": [b]}, {"a": [10, 3]}, [1]),
+        (lambda table, a, b: [b], {"table": [10, 3]}, [1]),
+        (lambda table, a, b: None, {"table": [10, 3]}, [0, 1]),
+    ],
+)
+def test_a_part_that_has_a_name_to_itself_is_saved_as_a_variable(tmp_path, saved, expected, held) -> None:
+    """The shapes are those of TensorFlow 2.21."""
+    with tf.variable_scope("", partitioner=tf.fixed_size_partitioner(2)):
+        table = tf.get_variable("table", [10, 3], initializer=tf.random_uniform_initializer())
+    parts = tf.trainable_variables()
+    saver = tf.train.Saver(saved(table, *parts))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "m"))
+        assert dict(tf.train.list_variables(path)) == expected
+        before = session.run(parts)
+        session.run([tf.assign(part, part * 0) for part in parts])
+        saver.restore(session, path)
+        after = session.run(parts)
+    for part, (now, then) in enumerate(zip(after, before)):
+        np.testing.assert_array_equal(now, then if part in held else then * 0)
