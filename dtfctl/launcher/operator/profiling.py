@@ -70,7 +70,12 @@ def _described(link: TaskLink) -> str:
 
 def target_of(paths: ClusterPaths, task: TaskStatus, address: str) -> dict[str, str]:
     """Say how a process of its own reaches a task."""
-    return {"name": task.name, "address": address, "server_name": server_name("task", paths.name, task.name)}
+    return {
+        "name": task.name,
+        "address": address,
+        "server_name": server_name("task", paths.name, task.name),
+        "host": task.host,
+    }
 
 
 def tls_of(paths: ClusterPaths) -> Sequence[str]:

@@ -38,11 +38,13 @@ class Target:
         name: "worker/0".
         address: "host:port", or "unix:PATH" of what leads there.
         server_name: the name its certificate is valid for.
+        host: where it runs; tasks of one host have one clock. "": on one of its own.
     """
 
     name: str
     address: str
     server_name: str = ""
+    host: str = ""
 
 
 @dataclass
@@ -80,6 +82,7 @@ class _Task:
 
     def __init__(self, target: Target, identity: Identity | None, ways: contextlib.ExitStack) -> None:
         self.record = TaskRecord(target.name)
+        self.host = target.host or target.name
         channel = channel_to(target.address, identity, target.server_name, ways)
         ways.callback(channel.close)
         p = profile_pb2
@@ -110,6 +113,11 @@ class _Task:
                 return None
 
         return called
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether anything is known of its clock."""
+        return self._least_ns > 0
 
     def compare_clocks(self) -> None:
         """Find out how far its clock is ahead, by the shortest of some exchanges: it was read in the middle of one."""
@@ -175,13 +183,27 @@ def capture(
                 for record in own:
                     _take(task, record, question.id)
                 task.compare_clocks()
-                for record in own:
-                    # On the task's host.
-                    record.ahead_ns, record.error_ns = task.record.ahead_ns, task.record.error_ns
-                    _align(record)
-                _align(task.record)
-                clients += own
-        return [*(task.record for task in tasks), *_joined(clients)]
+                clients += [(task, record) for record in own]
+        _share_clocks(tasks)
+        for task in tasks:
+            _align(task.record)
+        for task, record in clients:
+            # On the task's host.
+            record.ahead_ns, record.error_ns = task.record.ahead_ns, task.record.error_ns
+            _align(record)
+        return [*(task.record for task in tasks), *_joined([record for _, record in clients])]
+
+
+def _share_clocks(tasks: Sequence[_Task]) -> None:
+    """Give tasks of a host the best of what was found out about its clock; of a single host nothing may be wrong."""
+    hosts: dict[str, list[TaskRecord]] = {task.host: [] for task in tasks}
+    for task in tasks:
+        if task.is_compared:
+            hosts[task.host].append(task.record)
+    for records in filter(None, hosts.values()):
+        best = min(records, key=lambda record: record.error_ns)
+        for record in records:
+            record.ahead_ns, record.error_ns = best.ahead_ns, best.error_ns if len(hosts) > 1 else 0
 
 
 def _every(steps_us: Sequence[float]) -> int:

@@ -55,6 +55,7 @@ class ProfileService:
     ) -> None:
         self._tell_clients = tell_clients
         self._clients: dict[str, _Client] = {}
+        self._told = 0
         self._bytes = 0
         self._changed = threading.Condition()
         self._task = task
@@ -120,7 +121,7 @@ class ProfileService:
 
     def _end(self, recorder: recording.Recorder) -> None:
         recorder.end()
-        self._tell_clients(b"")
+        self._told = self._tell_clients(b"")
 
     def recorded(self, data: bytes) -> None:
         """Take what a client hands over.
@@ -163,7 +164,7 @@ class ProfileService:
         if not self._events:
             self._events = recorder.wanted()
             with self._changed:
-                self._changed.wait_for(lambda: all(c.is_whole for c in self._clients.values()), CLIENTS_S)
+                self._changed.wait_for(self._has_all, CLIENTS_S)
         upto = request.start + PART_EVENTS
         part = profile_pb2.ProfilePart(
             events=packed(self._events[request.start : upto], recorder.epoch),
@@ -181,6 +182,10 @@ class ProfileService:
             if not part.client:
                 self._recorder = None
         return part
+
+    def _has_all(self) -> bool:
+        """Whether each client that was told has handed over all; one of another job never does. Hold the condition."""
+        return len(self._clients) >= self._told and all(client.is_whole for client in self._clients.values())
 
     def _take_client(self, recorder: recording.Recorder, name: str, start: int) -> profile_pb2.ProfilePart:
         with self._changed:

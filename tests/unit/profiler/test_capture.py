@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent import futures
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,17 @@ def test_parts_nodes_and_tensors_are_recorded_on_one_clock(addresses: dict[str, 
     for event in ps.events:
         if event.kind is Kind.SEND and event.flow in arrivals:
             assert arrivals[event.flow] >= event.start - error
+
+
+def test_tasks_of_one_host_have_its_clock(addresses: dict[str, list[str]], training: None) -> None:
+    together = [replace(target, host="node1") for target in targets(addresses)]
+    ps, worker, client = capture(together, None, steps=20, seconds=60)
+    assert ps.ahead_ns == worker.ahead_ns == client.ahead_ns and ps.error_ns == worker.error_ns == 0
+    arrivals = {event.flow: event.start for event in worker.events if event.kind is Kind.ARRIVAL}
+    sent = [event for event in ps.events if event.kind is Kind.SEND and event.flow in arrivals]
+    assert sent and all(event.start <= arrivals[event.flow] for event in sent)
+    apart = [replace(target, host=target.name) for target in together]
+    assert all(record.error_ns for record in capture(apart, None, steps=1, seconds=60))
 
 
 def test_nothing_is_recorded_of_other_jobs(addresses: dict[str, list[str]], training: None) -> None:
@@ -287,6 +298,30 @@ def test_a_ps_counts_the_steps_that_update_its_variables(addresses: dict[str, li
     assert ps.updates >= 10 and (ps.overtaken, ps.between, worker.updates) == (0, 0, 0)
 
 
+def test_calls_of_a_session_with_hooks_go_the_usual_way_and_are_recorded(addresses: dict[str, list[str]]) -> None:
+    is_over = threading.Event()
+    with tf.Graph().as_default():
+        tf.train.get_or_create_global_step()
+        with tf.device(WORKER):
+            product = tf.matmul(tf.ones([8, 8]), tf.ones([8, 8]), name="of_hooks")
+        creator = tf.train.ChiefSessionCreator(master=f"grpc://{addresses['worker'][0]}")
+        with tf.train.MonitoredSession(creator, [tf.train.StopAtStepHook(num_steps=10**9)]) as session:
+
+            def run() -> None:
+                while not is_over.is_set():
+                    session.run(product)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                records = capture(targets(addresses), None, steps=10, seconds=60)
+            finally:
+                is_over.set()
+                thread.join()
+    (client,) = [record for record in records if record.is_client]
+    assert client.steps and {event.kind for event in client.events} >= {Kind.RUN}
+
+
 def test_what_clients_hand_over_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_service, "MOST_BYTES", 5000)
     service = profile_service.ProfileService("/job:worker/replica:0/task:0", 1, needs_certificate=False)
@@ -309,3 +344,18 @@ def test_what_clients_hand_over_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyP
     hand_over("three", 2000, last=True)
     service.take(profile_pb2.ProfileQuestion(id="a"))
     assert service.take(profile_pb2.ProfileQuestion(id="a", client="three")).lost == 0
+
+
+def test_a_client_that_has_handed_over_nothing_yet_is_waited_for() -> None:
+    told: list[bytes] = []
+
+    def tell(start: bytes) -> int:
+        told.append(start)
+        if not start:
+            record = profile_pb2.ClientRecord(id="a", name="slow", last=True)
+            threading.Timer(0.1, service.recorded, [record.SerializeToString()]).start()
+        return 1
+
+    service = profile_service.ProfileService("/job:worker/replica:0/task:0", 1, False, tell)
+    service.start(profile_pb2.ProfileStart(id="a", seconds=30))
+    assert service.take(profile_pb2.ProfileQuestion(id="a")).client == ["slow"] and told[1:] == [b""]
