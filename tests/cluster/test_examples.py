@@ -113,12 +113,17 @@ def test_recommendations_beat_what_sells_best_with_tables_over_two_ps(environ: d
     spec.write_text("cluster: demo\ntasks: {ps: 2, worker: 1}\n")
     up = dtfctl("up", spec, environ=environ)
     assert up.returncode == 0, up.stderr
-    job = dtfctl("submit", "examples/recommend.py", "--users", 200_000, "--steps", 1500, environ=environ)
+    job = dtfctl("submit", "examples/recommend.py", "--users", 2_000_000, "--steps", 1500, environ=environ)
     assert job.returncode == 0, job.stdout + job.stderr
     said = re.search(r"recall@20: ([0-9.]+)% .* best: ([0-9.]+)%", job.stdout)
     assert said is not None and float(said[1]) > 2 * float(said[2])
     (folder,) = Path(environ["DTFCTL_HOME"]).glob("clusters/demo/jobs/*/checkpoint")
     assert list(folder.glob("ckpt-*.data-00002-of-00003")), "each ps has saved its parts, and the worker what they are"
+    (kept,) = folder.glob("ckpt-*.index")
+    converted = dtfctl("checkpoint", "convert", kept.with_suffix(""), tmp_path / "shop.safetensors", environ=environ)
+    assert converted.returncode == 0, converted.stderr
+    shown = dtfctl("checkpoint", "show", tmp_path / "shop.safetensors", environ=environ)
+    assert shown.stdout.count("1000000x16") == 4, "two parts of the users' table, and what Adagrad keeps of each"
 
 
 @pytest.mark.slow
