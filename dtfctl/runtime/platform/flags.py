@@ -4,27 +4,64 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+
+class Flag:
+    """A declared flag, as `FLAGS["name"]` and `FLAGS.__flags` give it.
+
+    Args:
+        name: after the dashes.
+        default: what it is where the command line does not give it.
+        help: what it is for.
+        options: how argparse reads it.
+    """
+
+    def __init__(self, name: str, default: Any, help: str, options: dict[str, Any]) -> None:
+        self.name, self.default, self.help, self.value = name, default, help, default
+        self.present = 0
+        self.options = options
+
+    def words(self) -> list[str]:
+        """Write the flag as a command line gives it; nothing where it is None."""
+        if self.value is None:
+            return []
+        if isinstance(self.value, bool):
+            return [f"--{'' if self.value else 'no'}{self.name}"]
+        if isinstance(self.value, (list, tuple)):
+            if "action" in self.options:
+                return [f"--{self.name}={v}" for v in self.value]
+            return [f"--{self.name}={','.join(map(str, self.value))}"]
+        return [f"--{self.name}={self.value}"]
 
 
 class _Flags:
     """Values of the declared flags; the command line is parsed at the first access."""
 
     def __init__(self) -> None:
-        self.__dict__["_parser"] = argparse.ArgumentParser(allow_abbrev=False, argument_default=None)
-        self.__dict__["_values"] = {}
+        # Programs print `FLAGS.__flags`.
+        self.__dict__["__flags"] = {}
         self.__dict__["_parsed"] = False
         self.__dict__["_required"] = []
 
+    def _flags(self) -> dict[str, Flag]:
+        found: dict[str, Flag] = self.__dict__["__flags"]
+        return found
+
     def _declare(self, name: str, default: Any, help_text: str, convert: Callable[[str], Any], **options: Any) -> None:
-        if name in self._values:
+        if name in self:
             raise ValueError(f"The flag '{name}' is defined twice.")
-        self._values[name] = default
-        self._parser.add_argument(f"--{name}", dest=name, type=convert, default=default, help=help_text, **options)
-        if convert is _boolean:
-            self._parser.add_argument(f"--no{name}", dest=name, action="store_false", help=argparse.SUPPRESS)
+        self._flags()[name] = Flag(name, default, help_text, {"type": convert, **options})
         self.__dict__["_parsed"] = False
+
+    def _parser(self) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(allow_abbrev=False, argument_default=argparse.SUPPRESS)
+        for name, flag in self._flags().items():
+            parser.add_argument(f"--{name}", dest=name, help=flag.help, **flag.options)
+            if flag.options["type"] is _boolean:
+                parser.add_argument(f"--no{name}", dest=name, action="store_false", help=argparse.SUPPRESS)
+        return parser
 
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
         """Parse a command line; argv[0] is the program.
@@ -32,44 +69,109 @@ class _Flags:
         Returns:
             What is left: the program and arguments that are no flags.
         """
-        parsed, rest = self._parser.parse_known_args(list(argv[1:]))
-        self._values.update({name: value for name, value in vars(parsed).items() if name in self._values})
+        parser = self._parser()
+        parsed, rest = parser.parse_known_args(list(argv[1:]))
+        for name, value in vars(parsed).items():
+            if name in self:
+                flag = self[name]
+                flag.value, flag.present = value, flag.present + 1
         self.__dict__["_parsed"] = True
-        missing = [n for n in self._required if self._values.get(n) is None]
+        missing = [n for n in self._required if n in self and self[n].value is None]
         if missing:
-            self._parser.error(f"flag --{missing[0]} must be given")
+            parser.error(f"flag --{missing[0]} must be given")
         unknown = [a for a in rest if a.startswith("-") and a != "-"]
         if unknown and not known_only:
-            self._parser.error(f"unknown flag {unknown[0]}")
+            parser.error(f"unknown flag {unknown[0]}")
         return [argv[0], *rest]
+
+    def _parse_once(self) -> None:
+        if not self._parsed:
+            self(sys.argv, known_only=True)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if not self._parsed:
-            self(sys.argv, known_only=True)
-        if name not in self._values:
+        self._parse_once()
+        if name not in self:
             raise AttributeError(f"No flag '{name}' is defined")
-        return self._values[name]
+        return self[name].value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._values:
+        if name not in self:
             raise AttributeError(f"No flag '{name}' is defined")
-        if not self._parsed:
-            self(sys.argv, known_only=True)
-        self._values[name] = value
+        self._parse_once()
+        self[name].value = value
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self:
+            raise AttributeError(f"No flag '{name}' is defined")
+        del self._flags()[name]
+
+    def __getitem__(self, name: str) -> Flag:
+        return self._flags()[name]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._values
+        return name in self._flags()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._flags())
+
+    def __len__(self) -> int:
+        return len(self._flags())
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *self._flags()])
 
     def flag_values_dict(self) -> dict[str, Any]:
-        return dict(self._values)
+        """Return the flags' values by name."""
+        return {name: flag.value for name, flag in self._flags().items()}
+
+    def get_flag_value(self, name: str, default: Any) -> Any:
+        """Return a flag's value, or `default` where that is None.
+
+        Raises:
+            AttributeError: no such flag is defined.
+        """
+        value = getattr(self, name)
+        return default if value is None else value
+
+    def set_default(self, name: str, value: Any) -> None:
+        """Change what a flag is where the command line does not give it."""
+        flag = self[name]
+        flag.default = value
+        if not flag.present:
+            flag.value = value
+
+    def remove_flag_values(self, flag_values: Iterable[str]) -> None:
+        """Forget the definitions of flags."""
+        for name in list(flag_values):
+            delattr(self, name)
+
+    def flags_into_string(self) -> str:
+        """Write the flags as a command line gives them, one a line."""
+        return "".join(f"{word}\n" for flag in self._flags().values() for word in flag.words())
 
     def is_parsed(self) -> bool:
+        """Tell whether the command line was parsed."""
         return bool(self._parsed)
 
     def mark_as_parsed(self) -> None:
+        """Take the values as they are."""
         self.__dict__["_parsed"] = True
+
+    def unparse_flags(self) -> None:
+        """Let the next access parse the command line again."""
+        self.__dict__["_parsed"] = False
+
+    def validate_all_flags(self) -> None:
+        """Check that required flags have values.
+
+        Raises:
+            ValueError: one has none.
+        """
+        for name in self._required:
+            if name in self and self[name].value is None:
+                raise ValueError(f"flag --{name}=None: Flag --{name} must have a value other than None.")
 
 
 FLAGS = _Flags()

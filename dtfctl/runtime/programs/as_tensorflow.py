@@ -199,6 +199,8 @@ class Alias(ModuleType):
         self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self._starred()
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         words = self._path.split(".")
@@ -223,6 +225,14 @@ class Alias(ModuleType):
         if below is not None:
             return importlib.import_module(f"{self.__name__}.{name}")
         raise AttributeError(missing.explain(full))
+
+    def _starred(self) -> list[str]:
+        """List what `import *` takes: of an internal module what its counterpart has, not every public name."""
+        first = self._targets[0]
+        names = getattr(first, "__all__", None) or [
+            n for n in dir(first) if not n.startswith("_") and not isinstance(getattr(first, n, None), ModuleType)
+        ]
+        return sorted(names)
 
     def __dir__(self) -> list[str]:
         return sorted({name for target in self._targets for name in dir(target)})

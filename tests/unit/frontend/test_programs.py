@@ -211,3 +211,18 @@ def test_generated_functions_have_tensorflows_names() -> None:
         "LRN": "lrn",
     }
     assert {op: snake_case(op) for op in names} == names
+
+
+def test_all_of_a_module_is_imported(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "nest = 'own'\n"
+        "from tensorflow.python.ops.rnn_cell import *\n"
+        "from tensorflow.contrib.rnn import *\n"
+        "assert issubclass(GRUCell, RNNCell) and static_rnn\n"
+        "assert nest == 'own'\n"
+        "from tensorflow import *\n"
+        "assert constant(1).dtype is int32\n"
+    )
+    done = run(str(script))
+    assert done.returncode == 0, done.stderr
