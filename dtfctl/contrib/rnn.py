@@ -12,6 +12,7 @@ from dtfctl.runtime.ops.rnn import static_rnn
 from dtfctl.runtime.ops.rnn_cell import (
     BasicLSTMCell,
     BasicRNNCell,
+    DeviceWrapper,
     DropoutWrapper,
     GRUCell,
     LSTMCell,
@@ -25,6 +26,11 @@ from dtfctl.runtime.ops.rnn_cell import (
 __all__ = [
     "BasicLSTMCell",
     "BasicRNNCell",
+    "Conv1DLSTMCell",
+    "Conv2DLSTMCell",
+    "Conv3DLSTMCell",
+    "ConvLSTMCell",
+    "DeviceWrapper",
     "DropoutWrapper",
     "GRUCell",
     "InputProjectionWrapper",
@@ -34,6 +40,7 @@ __all__ = [
     "LayerNormBasicLSTMCell",
     "LayerRNNCell",
     "MultiRNNCell",
+    "NASCell",
     "OutputProjectionWrapper",
     "RNNCell",
     "ResidualWrapper",
@@ -173,6 +180,137 @@ class LayerNormBasicLSTMCell(RNNCell):
         new = self._norm(c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * candidate, "state")
         out = self._activation(new) * tf.sigmoid(o)
         return out, LSTMStateTuple(new, out)
+
+
+class NASCell(RNNCell):
+    """The cell that a search over architectures found (Zoph and Le, 2016).
+
+    Args:
+        num_units: how wide the state is.
+        num_proj: how wide the output is, by a matrix; as the state when None.
+        use_bias: add a vector before the gates.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        num_proj: int | None = None,
+        use_bias: bool = False,
+        reuse: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(reuse=reuse, **kwargs)
+        self._units, self._width, self._use_bias = num_units, num_proj or num_units, use_bias
+        self._projects = num_proj is not None
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._units, self._width)
+
+    @property
+    def output_size(self) -> int:
+        return self._width
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        c, m = state
+        width = inputs.shape.with_rank(2)[1].value
+        if width is None:
+            raise ValueError("Could not infer input size from inputs.get_shape()[-1]")
+        before = tf.matmul(m, self.add_variable("recurrent_kernel", [self._width, 8 * self._units]))
+        given = tf.matmul(inputs, self.add_variable("kernel", [width, 8 * self._units]))
+        if self._use_bias:
+            start = tf.zeros_initializer()
+            before = tf.nn.bias_add(before, self.add_variable("bias", [8 * self._units], initializer=start))
+        a, b = tf.split(before, 8, axis=1), tf.split(given, 8, axis=1)
+        pairs = [y * x if i == 3 else y + x for i, (x, y) in enumerate(zip(a, b, strict=True))]
+        gates = [tf.sigmoid, tf.nn.relu, tf.sigmoid, tf.nn.relu, tf.tanh, tf.sigmoid, tf.tanh, tf.sigmoid]
+        first = [gate(x) for gate, x in zip(gates, pairs, strict=True)]
+        memory = tf.tanh(tf.tanh(first[0] * first[1]) + c)
+        new = memory * tf.tanh(first[2] + first[3])
+        out = tf.tanh(new * tf.tanh(tf.tanh(first[4] * first[5]) + tf.sigmoid(first[6] + first[7])))
+        if self._projects:
+            out = tf.matmul(out, self.add_variable("projection_weights", [self._units, self._width]))
+        return out, LSTMStateTuple(new, out)
+
+
+class ConvLSTMCell(RNNCell):
+    """An LSTM cell whose products are convolutions (Shi et al., 2015).
+
+    Args:
+        conv_ndims: how many dimensions are convolved, 1 to 3.
+        input_shape: of an input without the batch; channels last.
+        output_channels: of the output and the state.
+        kernel_shape: of the kernels.
+        use_bias: add a vector before the gates.
+        skip_connection: put the input beside the output.
+        forget_bias: added to the forget gate.
+        initializers: not used, as in TensorFlow.
+    """
+
+    def __init__(
+        self,
+        conv_ndims: int,
+        input_shape: Any,
+        output_channels: int,
+        kernel_shape: Any,
+        use_bias: bool = True,
+        skip_connection: bool = False,
+        forget_bias: float = 1.0,
+        initializers: None = None,
+        name: str | None = "conv_lstm_cell",
+    ) -> None:
+        super().__init__(name=name)
+        if conv_ndims != len(input_shape) - 1:
+            raise ValueError(f"Invalid input_shape {input_shape} for conv_ndims={conv_ndims}.")
+        self._dims, self._given, self._channels = conv_ndims, list(input_shape), output_channels
+        self._kernel, self._use_bias, self._skips = list(kernel_shape), use_bias, skip_connection
+        self._forget_bias = forget_bias
+
+    @property
+    def state_size(self) -> Any:
+        size = tf.TensorShape([*self._given[:-1], self._channels])
+        return LSTMStateTuple(size, size)
+
+    @property
+    def output_size(self) -> Any:
+        across = self._channels + (self._given[-1] if self._skips else 0)
+        return tf.TensorShape([*self._given[:-1], across])
+
+    def call(self, inputs: Tensor, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
+        c, h = state
+        joined = tf.concat([inputs, h], -1)
+        depth = int(joined.shape[-1].value or 0)
+        kernel = tf.get_variable("kernel", [*self._kernel, depth, 4 * self._channels], joined.dtype)
+        gates = tf.nn.convolution(joined, kernel, "SAME")
+        if self._use_bias:
+            start = tf.zeros_initializer()
+            gates = gates + tf.get_variable("biases", [4 * self._channels], joined.dtype, start)
+        i, j, f, o = tf.split(gates, 4, axis=self._dims + 1)
+        new = tf.sigmoid(f + self._forget_bias) * c + tf.sigmoid(i) * tf.tanh(j)
+        out = tf.tanh(new) * tf.sigmoid(o)
+        state = LSTMStateTuple(new, out)
+        return (tf.concat([out, inputs], -1) if self._skips else out), state
+
+
+class Conv1DLSTMCell(ConvLSTMCell):
+    """An LSTM cell of convolutions along a line; arguments as those of `ConvLSTMCell`."""
+
+    def __init__(self, name: str = "conv_1d_lstm_cell", **kwargs: Any) -> None:
+        super().__init__(conv_ndims=1, name=name, **kwargs)
+
+
+class Conv2DLSTMCell(ConvLSTMCell):
+    """An LSTM cell of convolutions of pictures; arguments as those of `ConvLSTMCell`."""
+
+    def __init__(self, name: str = "conv_2d_lstm_cell", **kwargs: Any) -> None:
+        super().__init__(conv_ndims=2, name=name, **kwargs)
+
+
+class Conv3DLSTMCell(ConvLSTMCell):
+    """An LSTM cell of convolutions of volumes; arguments as those of `ConvLSTMCell`."""
+
+    def __init__(self, name: str = "conv_3d_lstm_cell", **kwargs: Any) -> None:
+        super().__init__(conv_ndims=3, name=name, **kwargs)
 
 
 def stack_bidirectional_dynamic_rnn(

@@ -43,6 +43,7 @@ class Layer(CalledLayer):
         self._trackables = {}
         self._trainable_weights = []
         self._non_trainable_weights = []
+        self._take_up_attributes()
         self._trainable = trainable
         self._name = ""
         self._set_name(name)

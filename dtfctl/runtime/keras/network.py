@@ -17,6 +17,9 @@ from dtfctl.runtime.keras.topology import Topology, map_graph
 class Network(Layer):
     """A layer made of layers: given by inputs and outputs, or by a subclass with `call`."""
 
+    # As in TensorFlow, a model's constructor comes first.
+    _takes_up_attributes = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         given = dict(zip(("inputs", "outputs", "name"), args)) | kwargs
         name = given.pop("name", None)

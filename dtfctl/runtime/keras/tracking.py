@@ -21,6 +21,8 @@ class StateHolder:
     _trackables: dict[str, Any]
     _trainable_weights: list[Any]
     _non_trainable_weights: list[Any]
+    # Whether attributes may be layers or lists before the constructor is called: layers' are taken up by it.
+    _takes_up_attributes = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         tracked = self.__dict__.get("_trackables")
@@ -34,12 +36,18 @@ class StateHolder:
                         state.track_variable(v)
             else:
                 tracked.pop(name, None)
-        elif tracked is None and name not in _OWN and _holds_state(value):
+        elif tracked is None and name not in _OWN and not self._takes_up_attributes and _holds_state(value):
             raise RuntimeError(
                 f"It looks like you are setting `{name}` of a {type(self).__name__} before calling "
                 "`super().__init__()`: call it first."
             )
         object.__setattr__(self, name, value)
+
+    def _take_up_attributes(self) -> None:
+        """Keep what was set before there was a place to keep it."""
+        for name, value in list(self.__dict__.items()):
+            if name not in _OWN:
+                setattr(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         self.__dict__.get("_trackables", {}).pop(name, None)

@@ -45,42 +45,51 @@ def dynamic_rnn(
     """Run a cell over a sequence.
 
     Args:
-        inputs: [batch, time, n], or [time, batch, n] with `time_major`.
+        inputs: [batch, time, ...], or [time, batch, ...] with `time_major`; or such tensors in a structure, which the
+            cell is called with.
         sequence_length: int [batch]; past it outputs are zero and the state stays.
         initial_state: the start; zeros of `dtype` when None.
+        dtype: of the outputs; the state's when None.
 
     Returns:
-        Outputs in the layout of the inputs, and the last state.
+        Outputs in the layout of the inputs and the structure of the cell's `output_size`, and the last state.
 
     Raises:
         ValueError: neither an initial state nor a dtype is given.
     """
     with variable_scope(scope or "rnn"):
-        x = convert_to_tensor(inputs)
-        x = x if time_major else _transposed(x)
-        time, batch = _dimension(x, 0), _dimension(x, 1)
+        flat = [convert_to_tensor(x) for x in nest.flatten(inputs)]
+        flat = flat if time_major else [_transposed(x) for x in flat]
+        time, batch = _dimension(flat[0], 0), _dimension(flat[0], 1)
         if initial_state is None:
             if dtype is None:
                 raise ValueError("If there is no initial_state, you must give a dtype.")
             initial_state = cell.zero_state(batch, dtype)
-        state = nest.map_structure(convert_to_tensor, initial_state)
+        state = nest.map_structure(lambda s: s if isinstance(s, TensorArray) else convert_to_tensor(s), initial_state)
         lengths = None
         if sequence_length is not None:
             lengths = apply_op("Cast", x=convert_to_tensor(sequence_length), DstT=dtypes.int32)
         steps = convert_to_tensor(time, dtypes.int32)
-        source = TensorArray(x.dtype.base_dtype, size=steps).unstack(x)
-        kind = nest.flatten(state)[0].dtype
-        results = TensorArray(kind, size=steps, element_shape=TensorShape([x.shape[1], cell.output_size]))
+        sources = [TensorArray(x.dtype.base_dtype, size=steps).unstack(x) for x in flat]
+        kind = nest.flatten(state)[0].dtype if dtype is None else dtypes.as_dtype(dtype)
+        static_batch = flat[0].shape[1] if flat[0].shape.rank is not None else None
+        sizes = cell.output_size
+        shapes = [TensorShape([static_batch]).concatenate(size) for size in nest.flatten(sizes)]
+        results = [TensorArray(kind, size=steps, element_shape=shape) for shape in shapes]
 
-        def body(i: Tensor, held: Any, out: TensorArray) -> Any:
-            step = source.read(i)
-            step.set_shape(x.shape[1:])
-            output, new = cell(step, held)
+        def body(i: Tensor, held: Any, out: list[TensorArray]) -> Any:
+            given = []
+            for x, source in zip(flat, sources, strict=True):
+                step = source.read(i)
+                step.set_shape(x.shape[1:])
+                given.append(step)
+            output, new = cell(nest.pack_sequence_as(inputs, given) if nest.is_nested(inputs) else given[0], held)
+            parts = nest.flatten(output)
             if lengths is not None:
                 active = apply_op("Less", x=i, y=lengths)
-                output = _where(active, output, apply_op("ZerosLike", x=output))
+                parts = [_where(active, part, apply_op("ZerosLike", x=part)) for part in parts]
                 new = nest.map_structure(lambda n, o: _where(active, n, o), new, held)
-            return i + 1, new, out.write(i, output)
+            return i + 1, new, [array.write(i, part) for array, part in zip(out, parts, strict=True)]
 
         _, last, out = while_loop(
             lambda i, s, o: apply_op("Less", x=i, y=steps),
@@ -89,15 +98,24 @@ def dynamic_rnn(
             parallel_iterations=parallel_iterations or 32,
             maximum_iterations=steps,
         )
-        stacked = out.stack()
         static = time if isinstance(time, int) else None
-        stacked.set_shape([static, x.shape[1], cell.output_size])
-        return (stacked if time_major else _transposed(stacked)), last
+        outputs = []
+        for array, shape in zip(out, shapes, strict=True):
+            stacked = array.stack()
+            stacked.set_shape(TensorShape([static]).concatenate(shape))
+            outputs.append(stacked if time_major else _transposed(stacked))
+        return (nest.pack_sequence_as(sizes, outputs) if nest.is_nested(sizes) else outputs[0]), last
 
 
-def _where(active: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    mask = apply_op("ExpandDims", input=active, dim=-1)
-    out: Tensor = apply_op("SelectV2", condition=mask, t=a, e=b)
+def _where(active: Tensor, a: Any, b: Any) -> Any:
+    """Take rows of one or the other; what has no rows goes on."""
+    if isinstance(a, TensorArray) or a.shape.rank == 0:
+        return a
+    if a.shape.rank == 2:
+        mask = apply_op("ExpandDims", input=active, dim=-1)
+        out: Tensor = apply_op("SelectV2", condition=mask, t=a, e=b)
+    else:
+        out = apply_op("Select", condition=active, t=a, e=b)
     out.set_shape(a.shape)
     return out
 
@@ -119,11 +137,11 @@ def static_rnn(
         raise ValueError("inputs must not be empty")
     outputs: list[Tensor] = []
     with variable_scope(scope or "rnn") as opened:
-        steps = [convert_to_tensor(x) for x in inputs]
+        steps = [nest.map_structure(convert_to_tensor, x) for x in inputs]
         if initial_state is None:
             if dtype is None:
                 raise ValueError("If no initial_state is provided, dtype must be specified")
-            initial_state = cell.zero_state(_dimension(steps[0], 0), dtype)
+            initial_state = cell.zero_state(_dimension(nest.flatten(steps[0])[0], 0), dtype)
         state = initial_state
         lengths = None if sequence_length is None else convert_to_tensor(sequence_length, dtypes.int32)
         for i, x in enumerate(steps):
@@ -132,7 +150,9 @@ def static_rnn(
             output, new = cell(x, state)
             if lengths is not None:
                 active = apply_op("Greater", x=lengths, y=constant(i, dtypes.int32))
-                output = _where(active, output, apply_op("ZerosLike", x=output))
+                output = nest.map_structure(
+                    lambda part, a=active: _where(a, part, apply_op("ZerosLike", x=part)), output
+                )
                 held = state
                 new = nest.map_structure(lambda n, o, a=active: _where(a, n, o), new, held)
             outputs.append(output)

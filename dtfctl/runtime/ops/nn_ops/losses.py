@@ -35,6 +35,8 @@ def softmax_cross_entropy_with_logits_v2(
         labels = cast_to(labels, precise.dtype.base_dtype)
         rank = logits.shape.rank
         if rank == 2 and axis in (-1, 1):
+            if labels.shape.rank != 2:
+                labels = _as_rows(labels)
             cost = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=precise, labels=labels, name=scope)[0]
         else:
             cost = _xent_of_any_rank(precise, labels, axis, scope)
@@ -56,17 +58,19 @@ def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> 
     lead = apply_op("StridedSlice", input=shape_of(logits), begin=[0], end=[-1], strides=[1], begin_mask=1)
     static_lead = None if rank is None else logits.shape[:-1]
 
-    def flatten(x: Tensor) -> Tensor:
-        last = apply_op("StridedSlice", input=shape_of(x), begin=[-1], end=[0], strides=[1], end_mask=1)
-        return reshape_to(x, apply_op("ConcatV2", values=[constant([-1]), last], axis=0))
-
     cost = apply_op_outputs(
-        "SoftmaxCrossEntropyWithLogits", features=flatten(logits), labels=flatten(labels), name=scope
+        "SoftmaxCrossEntropyWithLogits", features=_as_rows(logits), labels=_as_rows(labels), name=scope
     )[0]
     out = reshape_to(cost, lead)
     if static_lead is not None:
         out.set_shape(static_lead)
     return out
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    """Put all but the last dimension into one."""
+    last = apply_op("StridedSlice", input=shape_of(x), begin=[-1], end=[0], strides=[1], end_mask=1)
+    return reshape_to(x, apply_op("ConcatV2", values=[constant([-1]), last], axis=0))
 
 
 def softmax_cross_entropy_with_logits(

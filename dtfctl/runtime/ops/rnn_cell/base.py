@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.array_ops.creation import zeros
 from dtfctl.runtime.ops.layer_arguments import snake_case
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+from dtfctl.runtime.ops.variables import Variable
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -48,6 +50,17 @@ class RNNCell:
         self._name, self._reuse, self._trainable = name, reuse, trainable
         self._dtype = None if dtype is None else as_dtype(dtype)
         self.variables = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RNNCell:
+        """Copy what the cell was made with: the copy makes or looks up variables where it is called first."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in self.__dict__.items():
+            if name in ("built", "_built_scope"):
+                continue
+            of_graph = any(isinstance(leaf, (Tensor, Variable)) for leaf in nest.flatten(value))
+            made.__dict__[name] = [] if name == "variables" else value if of_graph else copy.deepcopy(value, memo)
+        return made
 
     @property
     def state_size(self) -> Any:

@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any
 
 from dtfctl.runtime.framework import nest
+from dtfctl.runtime.framework.context import get_default_graph
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import nn_ops
@@ -22,34 +24,49 @@ from dtfctl.runtime.ops.variable_scope import variable_scope
 class MultiRNNCell(RNNCell):
     """Cells on top of each other.
 
+    Args:
+        cells: the lowest first.
+        state_is_tuple: whether the state is a tuple of the cells' states; else these lie side by side in one tensor.
+
     Raises:
-        ValueError: there are none.
+        ValueError: there are none, or states that are tuples should lie in one tensor.
     """
 
     def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
         super().__init__()
         if not cells:
             raise ValueError("Must specify at least one cell for MultiRNNCell.")
-        if not state_is_tuple:
-            raise NotImplementedError("MultiRNNCell: only state_is_tuple=True; states of several cells are a tuple")
-        self._cells = list(cells)
+        if not state_is_tuple and any(nest.is_nested(c.state_size) for c in cells):
+            raise ValueError(
+                "Some cells return tuples of states, but the flag state_is_tuple is not set.  State sizes are: "
+                f"{[c.state_size for c in cells]}"
+            )
+        self._cells, self._tuple = list(cells), state_is_tuple
 
     @property
     def state_size(self) -> Any:
-        return tuple(c.state_size for c in self._cells)
+        sizes = tuple(c.state_size for c in self._cells)
+        return sizes if self._tuple else sum(sizes)
 
     @property
     def output_size(self) -> Any:
         return self._cells[-1].output_size
 
+    def _held(self, state: Any) -> Any:
+        """Return the state of each cell."""
+        if self._tuple:
+            return state
+        sizes = [c.state_size for c in self._cells]
+        return apply_op_outputs("SplitV", value=state, size_splits=constant(sizes), split_dim=1, num_split=len(sizes))
+
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         states = []
         current = inputs
-        for i, (cell, held) in enumerate(zip(self._cells, state)):
+        for i, (cell, held) in enumerate(zip(self._cells, self._held(state))):
             with variable_scope(f"cell_{i}"):
                 current, new = cell(current, held)
             states.append(new)
-        return current, tuple(states)
+        return current, tuple(states) if self._tuple else apply_op("ConcatV2", values=states, axis=1)
 
 
 class DropoutWrapper(RNNCell):
@@ -168,6 +185,30 @@ class ResidualWrapper(RNNCell):
         if self._residual is not None:
             return self._residual(inputs, output), new
         return apply_mixed("AddV2", output, convert_to_tensor(inputs)), new
+
+
+class DeviceWrapper(RNNCell):
+    """A cell that computes, and begins, on a device."""
+
+    def __init__(self, cell: RNNCell, device: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._cell, self._device = cell, device
+
+    @property
+    def state_size(self) -> Any:
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> Any:
+        return self._cell.output_size
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        with name_scope(f"{type(self).__name__}ZeroState"), get_default_graph().device(self._device):
+            return self._cell.zero_state(batch_size, dtype)
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
+        with get_default_graph().device(self._device):
+            return self._cell(inputs, state, scope)
 
 
 def _is_one(keep: Any) -> bool:

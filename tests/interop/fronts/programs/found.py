@@ -68,6 +68,107 @@ def types_of_losses(tf: Any) -> Any:
     return [([types, *made], {a: [[0.3, 0.4], [0.8, 0.1]]})]
 
 
+def labels_of_another_rank(tf: Any) -> Any:
+    """Labels with a dimension more than the logits: all but the last one count as rows."""
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    y = tf.placeholder(tf.int32, [None], name="y")
+    u = tf.placeholder(tf.float32, None, name="u")
+    w = tf.Variable([[0.1, -0.2, 0.3], [0.4, 0.5, -0.6], [0.7, 0.8, 0.9]], name="w")
+    logits = tf.matmul(x, w)
+    own = tf.nn.softmax_cross_entropy_with_logits_v2(logits=logits, labels=tf.stop_gradient([tf.one_hot(y, 3)]))
+    older = tf.nn.softmax_cross_entropy_with_logits(logits=logits, labels=u)
+    fetches = [own, older, *tf.gradients(own, [w]), *tf.gradients(older, [w])]
+    feed = {x: [[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]], y: [2, 0], u: [[[0.0, 0.5, 0.5]], [[1.0, 0.0, 0.0]]]}
+    return [(fetches, feed)]
+
+
+def states_side_by_side(tf: Any) -> Any:
+    """Cells whose states lie in one tensor, and cells on a device."""
+    cell = tf.nn.rnn_cell
+    x = tf.placeholder(tf.float32, [2, 3, 4], name="x")
+    flat = [cell.LSTMCell(3, state_is_tuple=False), cell.GRUCell(2), cell.BasicLSTMCell(2, state_is_tuple=False)]
+    stack = cell.MultiRNNCell(flat, state_is_tuple=False)
+    on_device = cell.DeviceWrapper(cell.GRUCell(3), "/cpu:0")
+    with tf.variable_scope("a", initializer=tf.constant_initializer(0.1)):
+        outputs, state = tf.nn.dynamic_rnn(stack, x, dtype=tf.float32)
+    with tf.variable_scope("b", initializer=tf.constant_initializer(0.2)):
+        placed, last = tf.nn.static_rnn(on_device, tf.unstack(x, axis=1), on_device.zero_state(2, tf.float32))
+    sizes = tf.constant(
+        [str(stack.state_size), str(stack.output_size), placed[0].device.lower().replace("device:", "")]
+    )
+    grads = tf.gradients([outputs, *placed], [x])
+    data = [[[0.1 * (i + j + k) for k in range(4)] for j in range(3)] for i in range(2)]
+    return [([outputs, state, placed[-1], last, *grads, sizes], {x: data})]
+
+
+def structures_in_recurrent_networks(tf: Any) -> Any:
+    """A cell of two inputs, two outputs, a picture and a number as state; sequences end at their lengths."""
+
+    class Pictures(tf.nn.rnn_cell.RNNCell):
+        state_size: Any = (tf.TensorShape([2, 2]), 3, tf.TensorShape([]))
+        output_size: Any = (tf.TensorShape([2, 2]), 3)
+
+        def zero_state(self, batch: Any, dtype: Any) -> Any:
+            return tf.zeros([batch, 2, 2], dtype), tf.ones([batch, 3], dtype), tf.constant(0.5)
+
+        def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+            picture, row = inputs
+            held, sums, count = state
+            w = tf.get_variable("w", [3], initializer=tf.constant_initializer([0.5, 1.0, -1.0]))
+            held, sums = held * 0.5 + picture, sums + tf.tanh(row * w)
+            return (held * count, sums), (held, sums, count + 1.0)
+
+    pictures = tf.placeholder(tf.float32, [2, 3, 2, 2], name="pictures")
+    rows = tf.placeholder(tf.float32, [2, 3, 3], name="rows")
+    lengths = tf.placeholder(tf.int32, [2], name="lengths")
+    with tf.variable_scope("a"):
+        (held, sums), last = tf.nn.dynamic_rnn(Pictures(), (pictures, rows), lengths, dtype=tf.float32)
+    with tf.variable_scope("b"):
+        steps = list(zip(tf.unstack(pictures, axis=1), tf.unstack(rows, axis=1)))
+        each, end = tf.nn.static_rnn(Pictures(), steps, dtype=tf.float32, sequence_length=lengths)
+    with tf.variable_scope("c"):
+        (major, _), _ = tf.nn.dynamic_rnn(
+            Pictures(),
+            (tf.transpose(pictures, [1, 0, 2, 3]), tf.transpose(rows, [1, 0, 2])),
+            initial_state=Pictures().zero_state(2, tf.float32),
+            dtype=tf.float32,
+            time_major=True,
+        )
+    grads = tf.gradients([tf.reduce_sum(held), tf.reduce_sum(sums)], [pictures, rows])
+    shapes = tf.constant([str(held.shape), str(sums.shape), str(major.shape)])
+    feed = {
+        pictures: [[[[0.1 * (i + j), 0.2], [k, 0.4]] for k in range(3)] for i, j in ((0, 1), (2, 3))],
+        rows: [[[0.1, 0.2, 0.3 * k] for k in range(3)], [[0.5, -0.2, 0.1 * k] for k in range(3)]],
+        lengths: [2, 3],
+    }
+    return [([held, sums, *last[:2], each[-1], end[:2], major, *grads, shapes], feed)]
+
+
+def attributes_before_the_constructor(tf: Any) -> Any:
+    """A layer whose attributes, lists and layers among them, are set before its base's constructor is called."""
+
+    class Tower(tf.keras.layers.Layer):
+        def __init__(self, units: Any, **kwargs: Any) -> None:
+            self.units, self.more = units, []
+            self.last = tf.keras.layers.Dense(1, kernel_initializer="ones", name="last")
+            super().__init__(**kwargs)
+
+        def build(self, shape: Any) -> None:
+            self.more.extend(tf.keras.layers.Dense(n, kernel_initializer="ones", name=f"m{n}") for n in self.units)
+            super().build(shape)
+
+        def call(self, inputs: Any) -> Any:
+            for layer in self.more:
+                inputs = layer(inputs)
+            return self.last(inputs)
+
+    x = tf.placeholder(tf.float32, [2, 3], name="x")
+    tower, bare = Tower([4, 2], name="tower"), Tower([], name="bare")
+    y, z = tower(x), bare(x)
+    counts = tf.constant([len(tower.weights), len(bare.weights), len(tower.trainable_weights)])
+    return [([y, z, counts], {x: [[1.0, 2.0, 3.0], [0.5, 0.25, 0.0]]})]
+
+
 def known_shapes(tf: Any) -> Any:
     """Static shapes of what has no known rank, and of what constants say."""
     u = tf.placeholder(tf.float32, None, name="u")
