@@ -163,7 +163,7 @@ ROWS = (
         37,
         "torch: kill -9 of a rank",
         "all start again together, from the newest checkpoint",
-        {"training again, without imports s": 3.0},
+        {"training again, imports included s": 10.0},
     ),
 )
 

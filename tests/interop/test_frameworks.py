@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -38,9 +37,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.mark.slow
 @pytest.mark.fault(37)
 def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluster: Cluster, measured: Measured) -> None:
-    begun = time.monotonic()
-    subprocess.run([python_of("TORCH"), "-c", "import torch.distributed"], check=True)
-    import_s = time.monotonic() - begun
     done = run(
         cluster,
         "torch",
@@ -51,7 +47,8 @@ def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluste
         at="^step 40",
         again="goes on from step",
     )
-    measured("training again, without imports s", done.again_s - import_s)
+    assert done.again_s > 0
+    measured("training again, imports included s", done.again_s)
     assert done.status.restarts == 1, "restarted once, whatever number of ranks saw it"
     assert done.status.starts == 2
     first, second = done.addresses

@@ -243,7 +243,7 @@ def test_a_ray_job_brings_a_cluster_up_trains_and_takes_it_down(
             done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
             return None if "No available agent" in done.stderr else done  # that of the head node begins late
 
-        job = wait_until(submitted, "Ray takes jobs")
+        job = wait_until(submitted, "Ray takes jobs", 300.0)
         assert job.returncode == 0, job.stdout[-3000:] + job.stderr[-3000:]
         assert "trains 0" in job.stdout and "trains 1" in job.stdout
         assert site.groups() == []
