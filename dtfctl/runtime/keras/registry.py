@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 _CUSTOM: dict[str, Any] = {}
@@ -24,6 +25,24 @@ def custom_object_scope(*args: Mapping[str, Any]) -> Iterator[None]:
 
 
 CustomObjectScope = custom_object_scope
+
+
+_REFUSES_CODE: ContextVar[bool] = ContextVar("refuses_code", default=False)
+
+
+@contextlib.contextmanager
+def code_refused(refused: bool) -> Iterator[None]:
+    """Refuse descriptions with code in them inside a block."""
+    token = _REFUSES_CODE.set(refused)
+    try:
+        yield
+    finally:
+        _REFUSES_CODE.reset(token)
+
+
+def refuses_code() -> bool:
+    """Tell whether descriptions with code in them are refused here."""
+    return _REFUSES_CODE.get()
 
 
 def get_custom_objects() -> dict[str, Any]:

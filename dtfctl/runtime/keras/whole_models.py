@@ -73,21 +73,23 @@ def save_model(
             hdf5.write_values(file.create_group("optimizer_weights"), names, optimizer.get_weights())
 
 
-def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) -> Any:
+def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = False) -> Any:
     """Read a model from what `save_model` wrote, or from an HDF5 file of Keras.
 
     Args:
         custom_objects: classes and functions of the program's own, by name.
         compile: compile the model as it was, with the optimizer's state.
+        safe_mode: refuse a model with code in it, which a `Lambda` layer saves and runs. For files of others; False, as
+            programs of TensorFlow 1 expect it.
 
     Raises:
-        OSError: there is nothing. ValueError: there is no model in it.
+        OSError: there is nothing. ValueError: there is no model in it, or with `safe_mode` one with code.
         NotImplementedError: it is a SavedModel that TensorFlow wrote.
     """
     path = os.fspath(filepath)
     if not os.path.exists(path):
         raise OSError(f"SavedModel file does not exist at: {path}")
-    with registry.custom_object_scope(custom_objects or {}):
+    with registry.custom_object_scope(custom_objects or {}), registry.code_refused(safe_mode):
         if os.path.isdir(path):
             found = saved_models.read(path)
             model = provided(Role.LAYER)(found.description["model_config"], custom_objects)

@@ -184,7 +184,7 @@ class ProfileService:
         return part
 
     def _has_all(self) -> bool:
-        """Whether each client that was told has handed over all; one of another job never does. Hold the condition."""
+        """Tell whether each client that was told has handed over all; one of another job never does. Hold the condition."""
         return len(self._clients) >= self._told and all(client.is_whole for client in self._clients.values())
 
     def _take_client(self, recorder: recording.Recorder, name: str, start: int) -> profile_pb2.ProfilePart:

@@ -151,3 +151,15 @@ def test_after_each_epoch_the_whole_model_is_saved(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "at-2.h5") as file:
         assert json.loads(file.attrs["model_config"])["class_name"] == "Sequential"
     np.testing.assert_array_equal(tf.keras.models.load_model(tmp_path / "at-2.h5").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", ["model.h5", "folder"])
+def test_code_in_a_model_is_refused_where_that_is_asked_for(name: str, tmp_path: Path) -> None:
+    layers, path = tf.keras.layers, str(tmp_path / name)
+    model = tf.keras.Sequential([layers.Lambda(lambda x: x * 3.0, input_shape=(2,)), layers.Dense(1)])
+    model.save(path)
+    with pytest.raises(ValueError, match="safe_mode refuses"):
+        tf.keras.models.load_model(path, safe_mode=True)
+    loaded = tf.keras.models.load_model(path)
+    x = np.ones((1, 2), np.float32)
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))

@@ -99,12 +99,17 @@ def _loaded(dumped: Any, kind: str, module: str | None, custom_objects: Any) -> 
     """Make the function that `_dumped` described.
 
     Raises:
-        ValueError: it is code of another release of Python.
+        ValueError: it is code of another release of Python, or code is refused.
     """
     if kind == "raw":
         return tuple(dumped) if isinstance(dumped, list) else dumped
     if kind == "function":
         return registry.deserialize_keras_object(dumped, {}, custom_objects, "function in Lambda layer")
+    if registry.refuses_code():
+        raise ValueError(
+            "The model has a Lambda layer, whose code would be run, and safe_mode refuses that: load it with "
+            "safe_mode=False if you trust whoever saved it, or make the model by the program and load its weights"
+        )
     code, defaults, closure = dumped
     try:
         found = marshal.loads(base64.decodebytes(code.encode()))
