@@ -184,7 +184,10 @@ class ProfileService:
         return part
 
     def _has_all(self) -> bool:
-        """Tell whether each client that was told has handed over all; one of another job never does. Hold the condition."""
+        """Tell whether all clients that were told have handed over all. Hold the condition.
+
+        One of another job never does.
+        """
         return len(self._clients) >= self._told and all(client.is_whole for client in self._clients.values())
 
     def _take_client(self, recorder: recording.Recorder, name: str, start: int) -> profile_pb2.ProfilePart:
