@@ -74,6 +74,23 @@ INSTEAD: dict[str, str] = {
     "train.warm_start": "`tf.train.init_from_checkpoint`",
     "types": "`tf.Tensor`",
     "wrap_function": "`tf.Graph` and `tf.import_graph_def`",
+    # Names from before TensorFlow 1.0.
+    "all_variables": "`tf.global_variables`",
+    "batch_matmul": "`tf.matmul`",
+    "concat_v2": "`tf.concat`",
+    "histogram_summary": "`tf.summary.histogram`",
+    "image_summary": "`tf.summary.image`",
+    "merge_all_summaries": "`tf.summary.merge_all`",
+    "merge_summary": "`tf.summary.merge`",
+    "nn.rnn": "`tf.nn.static_rnn`",
+    "nn.seq2seq": "`dtfctl.contrib.legacy_seq2seq`",
+    "pack": "`tf.stack`",
+    "scalar_summary": "`tf.summary.scalar`",
+    "train.SummaryWriter": "`tf.summary.FileWriter`",
+    "unpack": "`tf.unstack`",
+    # Names of TensorFlow 2.
+    "optimizers": "`tf.keras.optimizers`, or the optimizers of `tf.train`",
+    "random.set_seed": "`tf.set_random_seed`",
     "xla": "nothing: steps are compiled here without it",
 }
 
@@ -113,10 +130,19 @@ def explain(name: str) -> str:
 def say_what_is_missing(module: ModuleType, path: str) -> None:
     """Let a namespace answer for names that it does not have."""
 
+    # What imports names when they are asked for.
+    own = vars(module).get("__getattr__")
+
     def missing(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(explain(f"{path}.{name}"), name=name, obj=module)
+        if own is None:
+            raise AttributeError(explain(f"{path}.{name}"), name=name, obj=module)
+        try:
+            return own(name)
+        except AttributeError as e:
+            raise AttributeError(explain(f"{path}.{name}"), name=name, obj=module) from e
 
-    if "__getattr__" not in vars(module):
+    if not getattr(own, "says_what_is_missing", False):
+        missing.says_what_is_missing = True  # type: ignore[attr-defined]
         module.__getattr__ = missing  # type: ignore[method-assign]

@@ -75,6 +75,9 @@ def test_an_import_that_is_not_there_says_so(tmp_path: Path) -> None:
         ("tpu", "tf.tpu is not there; use"),
         ("nn.quantized_conv2d", "tf.nn.quantized_conv2d is not there; use"),
         ("reduce_smu", "no such name in tf.compat.v1; did you mean tf.reduce_sum?"),
+        ("train.SummaryWriter", "use `tf.summary.FileWriter`"),
+        ("pack", "use `tf.stack`"),
+        ("nn.seq2seq.model_with_buckets", "use `dtfctl.contrib.legacy_seq2seq`"),
     ],
 )
 def test_a_missing_name_says_what_to_use(name: str, says: str) -> None:
