@@ -92,7 +92,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=3000, help="steps of all workers together")
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--target", type=float, default=0.88, help="share of real digits that are to be read")
+    parser.add_argument("--target", type=float, default=0.85, help="share of real digits that are to be read")
     parser.add_argument("--picture", metavar="FILE", help="write a picture of drawn digits (needs matplotlib)")
     args = parser.parse_args()
     if args.picture:

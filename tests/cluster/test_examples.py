@@ -92,7 +92,7 @@ def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str
         ("language_model", r"bits a character of held-out text: ([0-9.]+)", 1, 2.25),
         ("word_vectors", r"neighbours of a word's own kind: ([0-9.]+)%", 50, 90),
         ("pendulum_dqn", r"upright in the last 100 of them: ([0-9.]+)%", 90, 100),
-        ("digits_gan", r"read by who learned from drawn ones: ([0-9.]+)%", 88, 100),
+        ("digits_gan", r"read by who learned from drawn ones: ([0-9.]+)%", 85, 100),
     ],
 )
 def test_an_example_of_one_file_learns_on_a_cluster(
