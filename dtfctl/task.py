@@ -11,6 +11,7 @@ import errno
 import faulthandler
 import itertools
 import logging
+import os
 import signal
 import socket
 import struct
@@ -190,8 +191,11 @@ def main() -> int:
     raise_limit()
     config = codec.decode(TaskConfig, Path(sys.argv[1]).read_bytes())
     stop = threading.Event()
+    ended_by = signal.SIGTERM
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        nonlocal ended_by
+        ended_by = signal.Signals(number)
         stop.set()
 
     signal.signal(signal.SIGTERM, on_signal)
@@ -228,7 +232,10 @@ def main() -> int:
     while not stop.wait(3600.0):
         log.info("still serving, %d requests so far", server.progress())
     server.stop(config.grace_s * 0.8)
-    return 0
+    # A server has no end of its own: where its agent did not ask for it, as when a machine is shut down, it was killed.
+    signal.signal(ended_by, signal.SIG_DFL)
+    os.kill(os.getpid(), ended_by)
+    return 128 + ended_by
 
 
 if __name__ == "__main__":

@@ -51,6 +51,25 @@ def test_a_killed_task_is_started_again_and_the_others_hear_of_it(up: Up) -> Non
     assert kinds == ["task.starting", "task.running", "task.ended", "task.starting", "task.running"]
 
 
+def test_what_the_shutdown_of_a_machine_has_ended_is_there_again_after_up(home: Path) -> None:
+    """Real tasks, which end in order when they are told to: by whom is what counts."""
+    spec = ClusterSpec("shutdown", {"ps": TaskGroup(1), "worker": TaskGroup(1)})
+    cluster = Cluster.up(spec).cluster
+    assert cluster is not None
+    try:
+        one = pids(cluster)["worker/0"]
+        kill(one, signal.SIGTERM)
+        wait_until(lambda: (t := task(cluster, "worker/0")).state == "running" and t.incarnation == 2, "back")
+        for line in processes_of(home):
+            kill(int(line.split()[0]), signal.SIGTERM)
+        wait_until(lambda: not processes_of(home), "all have ended")
+        again = Cluster.up(spec)
+        assert again.exit_code == 0
+        assert {t.name: t.state for t in cluster.status().tasks} == {"ps/0": "running", "worker/0": "running"}
+    finally:
+        cluster.down()
+
+
 def test_a_task_started_again_learns_who_is_up(up: Up) -> None:
     cluster = up()
     kill(pids(cluster)["ps/0"])
