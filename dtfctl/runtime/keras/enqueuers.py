@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from dtfctl import guard
+
 
 class SequenceEnqueuer:
     """Base of what makes batches in threads: `start` it, take batches from what `get` gives, and `stop` it.
@@ -33,7 +35,7 @@ class SequenceEnqueuer:
         """Begin to make batches: `workers` at a time, and at most `max_queue_size` before they are taken."""
         self.workers, self.queue = workers, queue.Queue(max_queue_size)
         self.stop_signal = threading.Event()
-        self.run_thread = threading.Thread(target=self._run, daemon=True)
+        self.run_thread = guard.once(self._run, name="batches")
         self.run_thread.start()
 
     def stop(self, timeout: float | None = None) -> None:

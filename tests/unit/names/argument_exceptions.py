@@ -29,6 +29,7 @@ EXCEPTIONS: dict[str, str] = {
     "experimental.Optional": MADE_HERE,
     "flags.DEFINE_*": "flags are argparse's: what is absl's own is a TypeError",
     "flags.mark_flag*": "flags are argparse's: what is absl's own is a TypeError",
+    "flags.Flag": MADE_HERE,
     "flags.FLAGS": "is an object that parses a command line, as absl's is",
     "function": "no Python is rewritten into ops, whatever `autograph` says; the rest is a TypeError",
     "layers.BatchNormalization.call": "takes `training` among its keywords, with `tf.layers.batch_normalization`'s",
