@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from dtfctl.protocol.example_pb2 import Example
 from dtfctl.protocol.serving_pb2 import Input
@@ -26,12 +27,20 @@ def parse(body: bytes) -> dict[str, Any]:
         InvalidArgumentError: it is no JSON object.
     """
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"JSON Parse error: {error}") from None
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        # NaN and Infinity, which TensorFlow Serving takes, too; half a surrogate pair; or what is wrong with it.
+        found = _loads(body)
     if not isinstance(found, dict):
         raise InvalidArgumentError("JSON Parse error: the body has to be an object")
     return found
+
+
+def _loads(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"JSON Parse error: {error}") from None
 
 
 def signature_name(request: Mapping[str, Any]) -> str:
@@ -42,8 +51,16 @@ def signature_name(request: Mapping[str, Any]) -> str:
     return name
 
 
-def inputs(request: Mapping[str, Any], signature: Signature) -> tuple[dict[str, Array], bool]:
+def holds_bools(body: bytes) -> bool:
+    """Tell whether there may be a bool in a body, before it is parsed: looking at each value takes as long as that."""
+    return b"true" in body or b"false" in body
+
+
+def inputs(request: Mapping[str, Any], signature: Signature, bools: bool = True) -> tuple[dict[str, Array], bool]:
     """Read the inputs of a predict request, and whether they came in rows.
+
+    Args:
+        bools: whether there may be bools among the values.
 
     Raises:
         InvalidArgumentError: they do not fit the signature.
@@ -54,7 +71,7 @@ def inputs(request: Mapping[str, Any], signature: Signature) -> tuple[dict[str, 
         given = request["inputs"]
         named = given if isinstance(given, dict) and not _is_binary(given) else None
         columns = named if named is not None else {_only(signature).alias: given}
-        return _arrays(columns, signature), False
+        return _arrays(columns, signature, bools), False
     rows = request["instances"]
     if not isinstance(rows, list) or not rows:
         raise InvalidArgumentError("'instances' has to be a list that is not empty")
@@ -63,8 +80,8 @@ def inputs(request: Mapping[str, Any], signature: Signature) -> tuple[dict[str, 
         for number, row in enumerate(rows):
             if not isinstance(row, dict) or row.keys() != names:
                 raise InvalidArgumentError(f"instance {number} has to be an object with {', '.join(sorted(names))}")
-        return _arrays({name: [row[name] for row in rows] for name in names}, signature), True
-    return _arrays({_only(signature).alias: rows}, signature), True
+        return _arrays({name: [row[name] for row in rows] for name in names}, signature, bools), True
+    return _arrays({_only(signature).alias: rows}, signature, bools), True
 
 
 def _only(signature: Signature) -> Port:
@@ -74,13 +91,15 @@ def _only(signature: Signature) -> Port:
     return signature.inputs[0]
 
 
-def _arrays(columns: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
+def _arrays(columns: Mapping[str, Any], signature: Signature, bools: bool) -> dict[str, Array]:
     ports = {port.alias: port for port in signature.inputs}
     # A name that is not known is told by the signature's own check.
-    return {name: _array(given, ports[name]) if name in ports else np.zeros(0) for name, given in columns.items()}
+    return {
+        name: _array(given, ports[name], bools) if name in ports else np.zeros(0) for name, given in columns.items()
+    }
 
 
-def _array(given: Any, port: Port) -> Array:
+def _array(given: Any, port: Port, bools: bool) -> Array:
     kind = np.dtype(port.dtype.as_numpy_dtype)
     if kind.hasobject:
         return _strings(given, port)
@@ -91,13 +110,13 @@ def _array(given: Any, port: Port) -> Array:
     wanted = "a bool" if kind.kind == "b" else "a whole number" if kind.kind in "iu" else "a number"
     allowed = {"b": "b", "i": "iu", "u": "iu"}.get(kind.kind, "iuf")
     # Among numbers NumPy takes a bool for one.
-    if made.size and (made.dtype.kind not in allowed or (kind.kind != "b" and _has_bool(given))):
+    if made.size and (made.dtype.kind not in allowed or (bools and kind.kind != "b" and _has_bool(given))):
         raise InvalidArgumentError(f"input {port.alias}: each value has to be {wanted}")
     if kind.kind in "iu" and made.size:
         limits = np.iinfo(kind)
         if int(made.min()) < limits.min or int(made.max()) > limits.max:
             raise InvalidArgumentError(f"input {port.alias}: a value is out of the range of {port.dtype.name}")
-    return made.astype(kind)
+    return made.astype(kind, copy=False)
 
 
 def _has_bool(given: Any) -> bool:

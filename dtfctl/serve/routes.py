@@ -76,7 +76,7 @@ class Routes:
                 return self._metadata(which) if found[5] else self._status(which)
             if method == "POST" and found[4] in self._verbs:
                 verb = found[4]
-                made = Answer(self._verbs[verb](which, rest.parse(body)))
+                made = Answer(self._verbs[verb](which, body))
                 self._figures.note(verb, "OK", time.perf_counter() - began)
                 return made
             return failure(f"Malformed request: {method} {path}", 404)
@@ -89,28 +89,29 @@ class Routes:
             return failure(f"{type(error).__name__}: {error}", 500)
 
     @property
-    def _verbs(self) -> dict[str, Callable[[Which, dict[str, Any]], bytes]]:
+    def _verbs(self) -> dict[str, Callable[[Which, bytes], bytes]]:
         return {"predict": self._predict, "classify": self._classify, "regress": self._regress}
 
     def _asked(self, which: Which, request: dict[str, Any]) -> Asked:
         until = time.monotonic() + self._patience_s
         return Asked(which[0], rest.signature_name(request), until=until, label=which[1])
 
-    def _predict(self, which: Which, request: dict[str, Any]) -> bytes:
+    def _predict(self, which: Which, body: bytes) -> bytes:
+        request, bools = rest.parse(body), rest.holds_bools(body)
         by_rows = "instances" in request
 
         def read(signature: Signature) -> Any:
-            return rest.inputs(request, signature)[0]
+            return rest.inputs(request, signature, bools)[0]
 
         _, _, found = self._model.ask(self._asked(which, request), read)
         return rest.predictions(found, by_rows)
 
-    def _classify(self, which: Which, request: dict[str, Any]) -> bytes:
-        found, rows = self._of_examples(which, request, CLASSIFY)
+    def _classify(self, which: Which, body: bytes) -> bytes:
+        found, rows = self._of_examples(which, rest.parse(body), CLASSIFY)
         return rest.results(questions.classes(found, rows))
 
-    def _regress(self, which: Which, request: dict[str, Any]) -> bytes:
-        found, rows = self._of_examples(which, request, REGRESS)
+    def _regress(self, which: Which, body: bytes) -> bytes:
+        found, rows = self._of_examples(which, rest.parse(body), REGRESS)
         return rest.results(questions.regressions(found, rows))
 
     def _of_examples(self, which: Which, request: dict[str, Any], method: str) -> tuple[dict[str, Any], int]:

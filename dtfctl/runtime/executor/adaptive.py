@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.straight_line import StraightLine
@@ -18,6 +18,13 @@ _MISSES = 4
 _MOST_MISSED = 0.2
 # Plans that have run so often have what is missing of their regions compiled.
 COMPILED_FROM = 16
+
+Shapes: TypeAlias = tuple[Any, ...]
+
+
+def shapes_of(args: Sequence[Any]) -> Shapes:
+    """Tell the shapes of a step's arguments, None for what is no array."""
+    return tuple([getattr(arg, "shape", None) for arg in args])
 
 
 @dataclass
@@ -37,8 +44,13 @@ class Adaptive:
     """A plan: one step at a time by the plan for the shapes seen, and those beside it by the plan for any.
 
     Args:
-        changed: called when too many steps have other shapes.
+        shapes: those of the arguments that it is for.
+        lock: is held while steps are run by plans that have the same buffers.
+        changed: called when too many steps have other shapes, though their arguments have not.
         better: what takes its place; None where no region is missing.
+
+    Attributes:
+        varied: called when some steps had arguments of other shapes.
     """
 
     engine = "shaped"
@@ -48,15 +60,20 @@ class Adaptive:
         self,
         shaped: StraightLine,
         general: Plan,
+        shapes: Shapes,
+        lock: threading.Lock,
         changed: Callable[[], None],
         better: Better | None = None,
     ) -> None:
         self.shaped = shaped
         self.general = general
-        self._changed = changed
-        self._lock = threading.Lock()
+        self.shapes = shapes
+        self._lock = lock
+        self.changed = changed
+        self.varied: Callable[[], None] = lambda: None
         self._runs = 0
         self._misses = 0
+        self._others = 0
         self._better = better
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
@@ -70,7 +87,7 @@ class Adaptive:
             left = self.shaped.attempt(step, args, results)
             if left is not None:
                 if not left.dead:
-                    self._missed()
+                    self._missed(shapes_of(args))
                 # What is left takes values out of buffers, which nobody else may fill meanwhile.
                 self.shaped.finish(step, args, results, left)
         finally:
@@ -85,7 +102,12 @@ class Adaptive:
             self._better = None
             self.shaped = better.make()
 
-    def _missed(self) -> None:
+    def _missed(self, shapes: Shapes) -> None:
+        if shapes != self.shapes:
+            self._others += 1
+            if self._others == _MISSES:
+                self.varied()
+            return
         self._misses += 1
         if self._misses >= _MISSES and self._misses > self._runs * _MOST_MISSED:
-            self._changed()
+            self.changed()

@@ -11,7 +11,7 @@ from dtfctl.runtime.kernels.context import StepContext
 class Plan(Protocol):
     """One way to run a partition's nodes; several steps may run it at the same time.
 
-    `Planner` makes them, and docs/internals/engines.md says which graph gets which.
+    `Planner` makes them, and docs/internals/executor.md says which graph gets which.
     """
 
     @property

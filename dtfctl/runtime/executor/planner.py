@@ -1,14 +1,16 @@
-"""Choosing and making the plans of a partition. docs/internals/engines.md says why each engine is there."""
+"""Choosing and making the plans of a partition. docs/internals/executor.md says why each engine is there."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cached_property
 
 from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
 from dtfctl.runtime.compiler.pause import collector_paused
-from dtfctl.runtime.executor.adaptive import Adaptive, Better
+from dtfctl.runtime.executor.adaptive import Adaptive, Better, Shapes
 from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.loops import fold_loops, share_reads_with_loops
@@ -19,6 +21,7 @@ from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.executor.straight_compiler import CHUNK, compile_straight_line
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.executor.tuner import Tuner
+from dtfctl.runtime.executor.varied import Varied
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.framework.structural_ops import (
     BOUNDARIES,
@@ -81,9 +84,11 @@ class Planner:
             self._acyclic = folded
         return self.straight() if self.schedule.is_safe else self.machine()
 
-    def straight(self, seen: Observation | None = None, chunk_size: int = CHUNK) -> StraightLine:
-        """Make straight lines, for steps of any kind or for those like one that was seen."""
-        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen)
+    def straight(
+        self, seen: Observation | None = None, chunk_size: int = CHUNK, memory: Memory | None = None
+    ) -> StraightLine:
+        """Make straight lines, for steps of any kind, or for those like one that was seen with values in `memory`."""
+        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen, memory)
         plan.beside = self
         return plan
 
@@ -97,19 +102,22 @@ class Planner:
         if is_gpu(self.env.device) or not isinstance(general, StraightLine) or len(general.order) > _MOST_NODES:
             return general
         is_plain = any(PLAIN_PLAN in node.raw_attrs for node in self.graph)
+        memory, lock = Memory(), threading.Lock()
 
-        def shape(seen: Observation) -> Plan:
+        def shape(seen: Observation, shapes: Shapes) -> Plan:
             if is_plain:
                 return general
             shaped = again(seen)
             if not shaped.is_shaped:
                 return general
             better = Better(shaped.missing, lambda: again(seen)) if shaped.missing else None
-            return Adaptive(shaped, general, changed, better)
+            plan = Adaptive(shaped, general, shapes, lock, changed, better)
+            plan.varied = lambda: use(Varied(general, lambda: self.interpreter, shape, plan))
+            return plan
 
         def again(seen: Observation) -> StraightLine:
             with collector_paused():
-                return self.straight(seen)
+                return self.straight(seen, memory=memory)
 
         def changed() -> None:
             self._observations += 1

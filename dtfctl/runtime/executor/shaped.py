@@ -21,7 +21,7 @@ import numpy as np
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, argument_positions, reads_of
-from dtfctl.runtime.executor.blocks import Block, Pool
+from dtfctl.runtime.executor.blocks import Block, Memory
 from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.regions import Surroundings, find_regions
@@ -126,15 +126,17 @@ def shape_plan(
     env: Environment,
     seen: Observation,
     aliases: Mapping[Output, Output],
+    memory: Memory,
 ) -> Shaped | None:
     """Plan how to run `order` with the shapes seen; None where that would change nothing.
 
     Args:
         aliases: outputs of identities, and the output whose value they are.
+        memory: for buffers.
     """
     if any(node.op in BRANCHES for node in order):
         return None
-    planner = _Planner(order, env, seen, aliases)
+    planner = _Planner(order, env, seen, aliases, memory)
     planner.plan()
     # For when it is planned again.
     seen.forget(planner.shaped.fixed)
@@ -148,6 +150,7 @@ class _Planner:
         env: Environment,
         seen: Observation,
         aliases: Mapping[Output, Output],
+        memory: Memory,
     ) -> None:
         self.order = order
         self.env = env
@@ -167,7 +170,7 @@ class _Planner:
         # Nodes in regions, and what others may keep of what regions give.
         self.regional: set[Node] = set()
         self.fresh: set[Output] = set()
-        self.pool = Pool()
+        self.pool = memory.pool()
         self.owners: dict[Output, Block] = {}
 
     def plan(self) -> None:

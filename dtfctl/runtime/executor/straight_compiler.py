@@ -18,6 +18,7 @@ import numpy as np
 
 from dtfctl.runtime.executor.arrivals import find_groups
 from dtfctl.runtime.executor.binding import Environment, reads_of, single
+from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.keys import rendezvous_key
 from dtfctl.runtime.executor.liveness import Liveness, guard
@@ -45,23 +46,26 @@ def compile_straight_line(
     env: Environment,
     chunk_size: int = CHUNK,
     seen: Observation | None = None,
+    memory: Memory | None = None,
 ) -> StraightLine:
     """Compile `order`, topological and without loops, to a plan; branches of conditionals become `if` statements.
 
     Args:
         seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It leaves what
             comes after shapes that differ.
+        memory: what such a plan has its values in; its own by default.
 
     Raises:
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
-    return _Compiler(order=order, env=env, chunk_size=chunk_size, seen=seen).compile()
+    return _Compiler(order=order, env=env, chunk_size=chunk_size, seen=seen, memory=memory or Memory()).compile()
 
 
 @dataclass(kw_only=True)
 class _Compiler(NodeLines):
     chunk_size: int
     seen: Observation | None = None
+    memory: Memory
     # Names of constants by the identity of the kernels that give them.
     given: dict[int, str] = field(default_factory=dict)
     reused: dict[str, list[tuple[int, tuple[Node, int]]]] = field(default_factory=dict)
@@ -166,7 +170,7 @@ class _Compiler(NodeLines):
 
     def _shape(self, seen: Observation) -> None:
         """Take what is known of the values' shapes into account."""
-        shaped = shape_plan(self.order, self.env, seen, self.alias)
+        shaped = shape_plan(self.order, self.env, seen, self.alias, self.memory)
         if shaped is None:
             return
         self.shaped = shaped

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtfctl.runtime.executor.adaptive import Shapes, shapes_of
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
@@ -38,7 +39,7 @@ class Tuner:
     Args:
         straight: the plan to beat.
         interpreter: makes a plan that runs the same nodes and honours `step.trace`.
-        shape: makes the plan for shapes like those of the observed step.
+        shape: makes the plan for shapes like those of the observed step, and of its arguments.
         parallel: makes the plan that runs the given heavy nodes in threads, None where they are not worth it; None
             where there is one core.
         decide: called once with the chosen plan.
@@ -50,7 +51,7 @@ class Tuner:
         self,
         straight: Plan,
         interpreter: Callable[[], Plan],
-        shape: Callable[[Observation], Plan],
+        shape: Callable[[Observation, Shapes], Plan],
         parallel: Callable[[frozenset[Node]], Plan | None] | None,
         decide: Callable[[Plan], None],
     ) -> None:
@@ -91,8 +92,9 @@ class Tuner:
     def _profile(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         timed, seen = copy.copy(step), Observation()
         timed.trace = seen
+        shapes = shapes_of(args)
         self._make_interpreter().run(timed, args, results)
-        self._straight = self._shape(seen)
+        self._straight = self._shape(seen, shapes)
         heavy = worth_running_beside(seen.spent)
         if heavy and self._make_parallel is not None:
             self._parallel = self._make_parallel(heavy)

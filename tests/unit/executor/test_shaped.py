@@ -11,10 +11,11 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.protocol import config_pb2
-from dtfctl.runtime.executor import shaped, tuner
+from dtfctl.runtime.executor import shaped, tuner, varied
 from dtfctl.runtime.executor.adaptive import Adaptive
+from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.executor import Executor
-from dtfctl.runtime.executor.tuner import Tuner
+from dtfctl.runtime.executor.varied import Varied
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
@@ -93,8 +94,52 @@ def test_shapes_that_keep_changing_end_in_the_plan_for_any() -> None:
         x = np.full((300 + n,), n / 100, F)
         (got,) = runner.run(["op2:0"], {"x:0": x})
         np.testing.assert_allclose(got, np.square(np.exp(-x)), rtol=1e-6)
-    assert not isinstance(executor.plan, Tuner)
-    assert not isinstance(executor.plan, Adaptive)
+    assert isinstance(executor.plan, Varied)
+    assert executor.plan.shapes == [((303,),)]
+
+
+def test_each_of_some_shapes_gets_a_plan() -> None:
+    runner = Runner(chain("Neg", "Exp", "Square").proto)
+    executor = runner.executor(["x:0"], ["op2:0"])
+    sizes = [300, 400, 7, 500]
+    kept = []
+    for n in range(40):
+        x = np.full((sizes[n % 4],), n / 40, F)
+        kept.append((runner.run(["op2:0"], {"x:0": x})[0], np.square(np.exp(-x))))
+    for got, wanted in kept:
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    assert isinstance(executor.plan, Varied)
+    # Seven values are not worth a buffer.
+    assert sorted(executor.plan.shapes) == [((300,),), ((400,),), ((500,),)]
+
+
+def test_plans_for_several_shapes_have_their_values_in_the_same_memory() -> None:
+    memory = Memory()
+    first = memory.pool()
+    blocks = [first.take(5000), first.take(7000)]
+    held = memory.nbytes
+    other = memory.pool()
+    again = [other.take(4000), other.take(6000)]
+    assert memory.nbytes == held
+    assert {b.memory.ctypes.data for b in again} == {b.memory.ctypes.data for b in blocks}
+    kept = other.take(100_000)
+    assert memory.nbytes > held
+    del first, blocks, other, again
+    assert memory.nbytes < 101_000
+    assert kept.memory.nbytes == 100_000
+
+
+def test_of_more_shapes_than_plans_those_used_last_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(varied, "_MOST_PLANS", 3)
+    runner = Runner(chain("Neg", "Exp", "Square").proto)
+    executor = runner.executor(["x:0"], ["op2:0"])
+    for size in [300, 310, 320, 330, 310]:
+        for n in range(10):
+            x = np.full((size,), n / 10, F)
+            (got,) = runner.run(["op2:0"], {"x:0": x})
+            np.testing.assert_allclose(got, np.square(np.exp(-x)), rtol=1e-6)
+    assert isinstance(executor.plan, Varied)
+    assert sorted(executor.plan.shapes) == [((310,),), ((320,),), ((330,),)]
 
 
 def test_what_is_fetched_stays() -> None:

@@ -86,6 +86,22 @@ def test_outputs_are_written_as_they_were_asked_for() -> None:
         rest.predictions({**two, "z": np.array(True)}, True)
 
 
+def test_numbers_that_json_has_not_are_read_as_tensorflow_serving_reads_them() -> None:
+    found = rest.parse(b'{"instances": [NaN, Infinity, -Infinity, 1e400]}')
+    values, _ = rest.inputs(found, ONE)
+    assert str(values["x"].tolist()) == "[nan, inf, -inf, inf]"
+    assert rest.parse(b'{"a": "\\ud800"}') == {"a": "\ud800"}
+
+
+@pytest.mark.parametrize("words", [b"true", b"false"])
+def test_bools_are_looked_for_where_there_may_be_some(words: bytes) -> None:
+    body = b'{"instances": [1.5, ' + words + b"]}"
+    assert rest.holds_bools(body)
+    with pytest.raises(InvalidArgumentError, match="has to be a number"):
+        rest.inputs(rest.parse(body), ONE, rest.holds_bools(body))
+    assert not rest.holds_bools(b'{"instances": [1.5, 2]}')
+
+
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"[" * 100_000, b"\xff"])
 def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgumentError):
