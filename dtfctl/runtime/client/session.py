@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +22,7 @@ from dtfctl.runtime.client.device_settings import SETTINGS
 from dtfctl.runtime.client.direct_call import DirectCall, call_key
 from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
 from dtfctl.runtime.client.fetches import FetchPlan, described
+from dtfctl.runtime.client.partings import PARTINGS
 from dtfctl.runtime.client.targets import open_backend, reset_target
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.device_spec import DeviceSpec
@@ -81,6 +83,7 @@ class BaseSession:
         self._graph: Graph = graph if graph is not None else context.get_default_graph()
         self._target = target or ""
         self._config = MIXED.configured(config if config is not None else SETTINGS.config())
+        PARTINGS.prepare()
         self._backend: Backend = open_backend(self._target, self._config)
         self._lock = threading.RLock()
         self._created = False
@@ -391,8 +394,8 @@ class BaseSession:
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
-            with contextlib.suppress(Exception):
-                self.close()
+            self._closed = True
+            PARTINGS.leave(self._backend.close)
 
     def as_default(self) -> contextlib.AbstractContextManager[BaseSession]:
         """Make this the default session in a `with` block; it stays open afterwards."""
@@ -413,8 +416,7 @@ class RemoteCallable:
 
     def __del__(self) -> None:
         if not self._session._closed:
-            with contextlib.suppress(Exception):
-                self._session._backend.release_callable(self._handle)
+            PARTINGS.leave(partial(self._session._backend.release_callable, self._handle))
 
 
 class Session(BaseSession):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.framework.node_graph import Node
+from tests.support.clusters import in_process_cluster
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +48,26 @@ def test_a_closed_session_leaves_no_nodes(steps: int) -> None:
 
     run()
     assert not alive() - before
+
+
+def test_a_session_that_the_collector_finds_under_a_tasks_lock_is_closed() -> None:
+    """The collector runs wherever something is made: in a task's own call, too, which holds what closing needs."""
+    with in_process_cluster({"worker": 1}) as cluster:
+        worker = cluster.servers["worker", 0].worker
+        with tf.Graph().as_default():
+            product = tf.matmul([[2.0]], [[3.0]])
+            left: list[Any] = [tf.Session(cluster.target("worker", 0))]
+            assert left[0].run(product) == [[6.0]]
+        left.append(left)
+        before = worker.open_sessions
+        del left
+
+        def collect() -> None:
+            with worker._lock:
+                gc.collect()
+
+        collecting = threading.Thread(target=collect, daemon=True)
+        collecting.start()
+        collecting.join(30)
+        assert not collecting.is_alive(), "it waits for a lock that it holds"
+        eventually(lambda: worker.open_sessions == before - 1)
