@@ -59,6 +59,7 @@ def _show(asked: dict[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {
         "graph": source.name,
         "step": str(step),
+        "note": _note(asked),
         "steps": [str(known) for known in source.steps],
         "overview": overview(found),
         "stages": [stage.name for stage in found],
@@ -88,6 +89,12 @@ def _step(source: Source, asked: dict[str, Any]) -> Step:
         return Step(tuple(map(_tensor, asked["feeds"])), tuple(fetches), tuple(asked["run"]))
     chosen = source.longest()
     return chosen if not asked["feeds"] else Step(tuple(map(_tensor, asked["feeds"])), (), chosen.targets)
+
+
+def _note(asked: dict[str, Any]) -> str:
+    if asked["file"] and not asked["fetches"] and not asked["run"]:
+        return "a step that does all of it; name one with --fetch and --run to see what it needs and what is pruned"
+    return ""
 
 
 class _Unknown(NotFoundError):

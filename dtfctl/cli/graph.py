@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -16,8 +17,9 @@ from dtfctl.cli._format import columns
 from dtfctl.launcher.errors import UsageError
 
 FORMATS = ("tree", "dot", "svg")
-ENDINGS = (".pb", ".pbtxt", ".meta", ".metatxt")
 STAGE = "partitioned"
+LEGEND = " (a line: NAME  OP  TYPE[SHAPE] or a constant's value  <- INPUTS, ^ is only waited for)"
+ALWAYS_TOLD = ("given", "placed", "pruned", "partitioned")
 
 
 @command(
@@ -26,6 +28,7 @@ STAGE = "partitioned"
         "dtfctl graph train-1 --stage pruned --scope gradients",
         "dtfctl graph train-1 --format svg --to graph.svg",
         "dtfctl graph model.pb --fetch loss --tasks ps=2,worker=2",
+        "dtfctl graph export/1",
     ],
     exits=[0, 2, 4, 7, 8],
 )
@@ -35,7 +38,7 @@ def graph(
         Optional[str],  # noqa: UP045
         typer.Argument(
             metavar="[JOB|FILE]",
-            help="A job that runs, or a graph's file (.pb, .pbtxt, .meta).",
+            help="A job, or a graph's file or SavedModel's folder.",
             autocompletion=complete.active_job,
         ),
     ] = None,
@@ -76,6 +79,9 @@ def graph(
     compute constants and merge what is equal, and partitioning makes a Send and a Receive of each edge between tasks.
     Then the chosen stage, by task and name scope. Without --fetch and --run it is the job's step that needs most of the
     graph, so the one that trains; of a file all that it does.
+
+    A job that has ended is shown by the graph that it has saved. A file holds a GraphDef, a MetaGraphDef (.meta) or a
+    SavedModel, in binary, as text or as JSON, whatever its name.
     """
     from dtfctl.launcher.operator.graphs import GraphView, of_file
 
@@ -100,10 +106,9 @@ def graph(
         scope.strip("/"),
         _counts(tasks),
     )
-    if what is not None and what.endswith(ENDINGS):
-        if not Path(what).is_file():
-            raise UsageError(f"there is no file {what}")
-        found = of_file(Path(what), view)
+    path = _file(what)
+    if path is not None:
+        found = of_file(path, view)
     else:
         if tasks:
             raise UsageError("--tasks is for a file: a job has its own")
@@ -112,16 +117,37 @@ def graph(
     return 0
 
 
+def _file(what: str | None) -> Path | None:
+    """Tell whether a file is meant: something that is there, or whose name no job has."""
+    if what is None:
+        return None
+    path = Path(what).expanduser()
+    if path.is_file() or any((path / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        return path
+    if "/" in what or path.suffix or path.is_dir():
+        raise UsageError(
+            f"{what} is a folder without a saved_model.pb" if path.is_dir() else f"there is no file {what}",
+            "a file with a graph, the folder of a SavedModel, or a job is wanted: dtfctl jobs",
+        )
+    return None
+
+
 def _show(session: Session, found: dict[str, Any], format: str, to: Path | None) -> None:
     screen = session.screen
     if format == "tree":
         if screen.is_data:
             screen.data("Graph", found)
             return
-        lines = [f"{found['graph']}, step: {found['step']}", ""]
-        lines += columns(["STAGE", "NODES", "WHAT IT DID"], found["overview"])
+        lines = [f"{found['graph']}, step: {found['step']}"]
+        if found["note"]:
+            lines.append(found["note"])
+        lines += ["", *_overview(found["overview"])]
         for name, drawn in found["trees"].items():
-            lines += ["", f"{name}:", *drawn]
+            lines += [
+                "",
+                f"stage {name}{LEGEND}",
+            ]
+            lines += drawn
         text = "\n".join(lines) + "\n"
     else:
         (text,) = found["dots"].values()
@@ -135,6 +161,20 @@ def _show(session: Session, found: dict[str, Any], format: str, to: Path | None)
     except OSError as error:
         raise UsageError(f"--to {to}: {error.strerror}") from None
     screen.note(f"written to {to}")
+
+
+def _overview(stages: Sequence[Sequence[str]]) -> list[str]:
+    """Tell what each stage is for and what it did; passes that had nothing to do in one line."""
+    rows, idle = [], []
+    for name, nodes, why, did in stages:
+        if not did and name not in ALWAYS_TOLD:
+            idle.append(name)
+            continue
+        rows.append((name, nodes, why))
+        if did:
+            rows.append(("", "", f"  {did}"))
+    lines = columns(["STAGE", "NODES", "WHAT IT IS, AND DID"], rows)
+    return [*lines, f"passes that had nothing to do: {', '.join(idle)}"] if idle else lines
 
 
 def _counts(text: str) -> dict[str, int]:

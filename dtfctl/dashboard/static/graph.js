@@ -39,7 +39,7 @@ function layout(dagre, nodes, transfers, open) {
   for (const t of tasks) g.setNode(`task ${t}`, { task: t });
   for (const b of boxes.values()) {
     b.title = b.node ? b.node.name.split("/").pop() : b.scope;
-    b.sub = b.node ? `${b.node.op} ${b.node.types}` : `${b.held.length} nodes`;
+    b.sub = b.node ? `${b.node.op} ${b.node.types}` : held(b.held.length);
     b.width = Math.min(220, Math.max(70, Math.max(6.8 * b.title.length, 6 * b.sub.length) + 18));
     b.height = 36;
     g.setNode(b.id, b);
@@ -58,7 +58,10 @@ function layout(dagre, nodes, transfers, open) {
   return { g, boxes: [...boxes.values()], tasks: [...tasks] };
 }
 
-const sized = ([, nodes, did]) => `${nodes.replace(/^\d+/, "$& nodes")}. ${did}.`;
+// Other stages that changed nothing are told as such.
+const SAID = new Set(["given", "placed", "pruned", "partitioned"]);
+const held = (n) => `${n} node${n === 1 ? "" : "s"}`;
+const sized = ([, nodes, why, did]) => `${why}. ${nodes.replace(/^\d+/, held)}${did ? `; ${did}` : ""}.`;
 const cut = (text, width, letter) => text.length * letter <= width - 10 ? text : text.slice(0, Math.max(3, Math.floor((width - 16) / letter))) + "…";
 
 function Picture({ dagre, nodes, transfers, open, toggle, picked, pick }) {
@@ -90,20 +93,23 @@ function Picture({ dagre, nodes, transfers, open, toggle, picked, pick }) {
   };
   const line = (points) => "M" + points.map((p) => `${p.x.toFixed(1)},${p.y.toFixed(1)}`).join("L");
   return html`<div class="stages" role="group" aria-label="View"><button onClick=${() => zoom(0.8)} aria-label="Closer">+</button><button onClick=${() => zoom(1.25)} aria-label="Farther">−</button><button onClick=${() => look(whole)}>Whole</button>
-      <span class="dim">Click a scope to open it; drag and wheel, or arrows, + and −.</span></div>
+      <span class="legend"><span><i class="g-scope"></i>a name scope, opens with a click</span><span><i class="g-cross"></i>sends or receives, red from task to task</span><span><i class="g-control"></i>dashed: only waits</span></span></div>
     <svg class="canvas" ref=${at} viewBox=${[x, y, w, h].join(" ")} tabindex="0" role="group" aria-label="Graph" onKeyDown=${keyed}
       onPointerDown=${(e) => { drag.current = { x, y, cx: e.clientX, cy: e.clientY }; }} onPointerMove=${moved} onPointerUp=${() => { drag.current = null; }} onPointerLeave=${() => { drag.current = null; }}>
-    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path d="M0,0L8,4L0,8" /></marker></defs>
+    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path d="M0,0L8,4L0,8" /></marker><marker id="cross" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="transfer" d="M0,0L8,4L0,8" /></marker></defs>
     ${tasks.map((t) => { const b = g.node(`task ${t}`); return b.width && html`<g><rect class="box" x=${b.x - b.width / 2} y=${b.y - b.height / 2} width=${b.width} height=${b.height} rx="10" />
       <text x=${b.x - b.width / 2 + 10} y=${b.y - b.height / 2 - 6} font-weight="600" font-size="12">${t || "anywhere"}</text></g>`; })}
-    ${g.edges().map((e) => { const d = g.edge(e); return d.points && html`<path class=${d.kind} d=${line(d.points)} marker-end="url(#head)" />`; })}
+    ${g.edges().map((e) => { const d = g.edge(e); return d.points && html`<path class=${d.kind} d=${line(d.points)} marker-end=${d.kind === "transfer" ? "url(#cross)" : "url(#head)"} />`; })}
     ${boxes.map((b) => { const does = () => b.scope ? toggle(b.scope) : pick(b.node);
       const kind = b.scope ? "scope" : /^_(Host)?(Send|Recv)$/.test(b.node.op) ? "cross" : "";
       return html`<g class=${`node ${kind}${picked && b.node === picked ? " picked" : ""}`} key=${b.id} transform=${`translate(${b.x - b.width / 2},${b.y - b.height / 2})`} tabindex="0" role="button"
-        aria-label=${b.scope ? `open ${b.scope}, ${b.held.length} nodes` : `${b.node.name}, ${b.node.op}`} onClick=${does} onKeyDown=${(e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); e.stopPropagation(); does(); } }}>
+        aria-label=${b.scope ? `open ${b.scope}, ${held(b.held.length)}` : `${b.node.name}, ${b.node.op}`} onClick=${does} onKeyDown=${(e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); e.stopPropagation(); does(); } }}>
         <title>${b.scope || b.node.name}</title><rect width=${b.width} height=${b.height} rx="7" />
         <text x=${b.width / 2} y="15" text-anchor="middle" font-size="11.5">${cut(b.title, b.width, 6.5)}</text><text class="sub" x=${b.width / 2} y="28" text-anchor="middle">${cut(b.sub, b.width, 5.8)}</text></g>`; })}</svg>`;
 }
+
+const About = ({ row: [, nodes, why, did], step }) => html`<dl class="facts"><dt>What it is</dt><dd>${why}</dd><dt>Nodes</dt><dd>${nodes}</dd>
+    ${did && html`<dt>Changed</dt><dd>${did}</dd>`}<dt>Step</dt><dd class="mono">${step}</dd></dl>`;
 
 export function Graph({ known, at }) {
   const jobs = [...known.jobs.values()].filter((j) => !j.final && j.state !== "queued" && j.framework === "dtf");
@@ -124,12 +130,12 @@ export function Graph({ known, at }) {
       <select aria-label="Job" onChange=${(e) => { location.hash = `#/graph/${encodeURIComponent(e.target.value)}`; }}>${(jobs.some((j) => j.id === job) ? jobs : [{ id: job }, ...jobs]).map((j) => html`<option selected=${j.id === job}>${j.id}</option>`)}</select>
       <span class="spring"></span>${open.size > 0 && html`<button class="small" onClick=${() => setOpen(new Set())}>Close all scopes</button>`}</header>
     ${why && html`<p class="empty" role="alert">${why}</p>`}${!why && (!found || !dagre) && html`<p class="empty">Compiling the graph as the job's tasks do …</p>`}
-    ${found && dagre && html`<div class="stages" role="group" aria-label="Stage">${found.overview.map(([name, nodes, did]) => html`<button aria-pressed=${name === stage} title=${sized([name, nodes, did])} onClick=${() => setStage(name)}>${name}</button>`)}</div>
-      <p class="dim">${sized(found.overview.find(([n]) => n === stage))} Step: <span class="mono">${found.step}</span></p>
+    ${found && dagre && html`<div class="stages" role="group" aria-label="Stage">${found.overview.map((row) => html`<button aria-pressed=${row[0] === stage} class=${row[3] || SAID.has(row[0]) ? "" : "dim"} title=${sized(row)} onClick=${() => setStage(row[0])}>${row[0]}</button>`)}</div>
+      <${About} row=${found.overview.find(([n]) => n === stage)} step=${found.step} />
       <${Picture} dagre=${dagre} nodes=${found.nodes} transfers=${found.transfers} open=${open} toggle=${toggle} picked=${picked} pick=${pick} />
       ${picked && html`<dl class="facts"><dt>Node</dt><dd class="mono">${picked.name}</dd><dt>Op</dt><dd>${picked.op} ${picked.types}</dd><dt>Device</dt><dd class="mono">${picked.device || "any"}</dd>
-        <dt>Inputs</dt><dd class="mono">${[...picked.inputs, ...picked.controls.map((c) => "^" + c)].join(", ") || "none"}</dd>
+        ${picked.other && html`<dt>Other end</dt><dd>${picked.other}</dd>`}<dt>Inputs</dt><dd class="mono">${[...picked.inputs, ...picked.controls.map((c) => "^" + c)].join(", ") || "none"}</dd>
         ${picked.name.includes("/") && html`<dt>Scopes</dt><dd>${picked.name.split("/").slice(0, -1).map((_, i, parts) => { const s = parts.slice(0, i + 1).join("/") + "/"; return open.has(s) && html`<button class="small" onClick=${() => { pick(null); toggle(s); }}>close ${s}</button> `; })}</dd>`}</dl>`}`}</section>
-    ${found && found.transfers.length > 0 && html`<section class="card"><h2>${found.transfers.length} tensors between tasks</h2><div class="scroll" tabindex="0" role="region" aria-label="Transfers"><table><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Tensor</th><th scope="col">Type</th></tr></thead>
-      <tbody>${found.transfers.map((t) => html`<tr><td>${t.from}</td><td>${t.to}</td><td class="mono">${t.tensor}</td><td class="mono">${t.types}</td></tr>`)}</tbody></table></div></section>`}`;
+    ${found && found.transfers.length > 0 && html`<section class="card"><h2>${found.transfers.length} Send/Receive pair${found.transfers.length === 1 ? "" : "s"}</h2><p class="dim">Each edge from one task's node to another's is cut: one task sends, the other receives. ^ is an edge without a value, which only says that a node has run.</p><div class="scroll" tabindex="0" role="region" aria-label="Transfers"><table><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Tensor</th><th scope="col">Type</th><th scope="col">Sent by</th><th scope="col">Received by</th></tr></thead>
+      <tbody>${found.transfers.map((t) => html`<tr><td>${t.from}</td><td>${t.to}</td><td class="mono">${t.tensor}</td><td class="mono">${t.types}</td><td class="mono">${t.send}</td><td class="mono">${t.receive}</td></tr>`)}</tbody></table></div></section>`}`;
 }

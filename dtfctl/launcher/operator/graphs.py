@@ -6,16 +6,17 @@ import contextlib
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dtfctl.launcher.errors import Conflict, InternalError, NoSuchJob, UsageError
-from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.model import ClusterStatus, JobStatus
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.profiling import target_of, tls_of
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.values import field, value
+from dtfctl.values import field, replace, value
 
 Form: TypeAlias = Literal["tree", "dot", "nodes", "picture"]
 
@@ -40,18 +41,20 @@ class GraphView:
 
 
 def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView) -> dict[str, Any]:
-    """Show what a job's steps are made of, as its tasks have it.
+    """Show what a job's steps are made of, as its tasks have it; of one that has ended, the graph that it has saved.
 
     Args:
         job: its id; "": whichever there is.
 
     Raises:
         NoSuchJob: there is none.
-        Conflict: no task has its graph: it has ended, has not begun, or is of another framework.
+        Conflict: no task has its graph: it has not begun, has ended and saved none, or is of another framework.
     """
     chosen = next((known for known in status.jobs if known.id == job), None)
     if job and chosen is None:
         raise NoSuchJob(f"there is no job {job}", "look with: dtfctl jobs")
+    if chosen is not None and chosen.is_final and view.form != "picture":
+        return _of_ended(chosen, status, view)
     own = frozenset(chosen.tasks) if chosen is not None else frozenset()
     tasks = [task for task in status.tasks if task.state == "running" and task.address]
     tasks = [task for task in tasks if task.name in own] or tasks
@@ -69,6 +72,20 @@ def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView
         hint = said.get("hint", "is the job running? look with: dtfctl jobs")
         raise Conflict(f"there is no graph to show: {said['error']}", hint)
     return _checked(said, view)
+
+
+def _of_ended(job: JobStatus, status: ClusterStatus, view: GraphView) -> dict[str, Any]:
+    folder = Path(job.checkpoint_dir)
+    metas = sorted(folder.glob("*.meta"), key=lambda file: file.stat().st_mtime) if job.checkpoint_dir else []
+    saved = next((file for file in (*reversed(metas), folder / "graph.pbtxt") if file.is_file()), None)
+    if saved is None:
+        where = f" in {folder} of this machine" if job.checkpoint_dir else ""
+        raise Conflict(
+            f"{job.id} has ended ({job.state}), and its tasks have let go of its graph; it has saved none{where}",
+            "ask while it runs, or have it save one (tf.train.Saver, MonitoredTrainingSession) in DTF_CHECKPOINT_DIR",
+        )
+    found = of_file(saved, replace(view, tasks=view.tasks or Counter(task.job for task in status.tasks)))
+    return {**found, "graph": f"{job.id}, which has ended, as saved in {saved}"}
 
 
 def of_file(path: Path, view: GraphView) -> dict[str, Any]:

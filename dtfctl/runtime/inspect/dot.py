@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 from dtfctl.runtime.inspect.stages import ShownNode, Stage, transfers
+from dtfctl.runtime.inspect.text import counted
 
 _MOST = 150
 """Scopes are closed until there are at most so many boxes, where no depth is given."""
@@ -45,8 +46,9 @@ def _lines(stage: Stage, nodes: Sequence[ShownNode], title: str, depth: int) -> 
     yield '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica, fontsize=10];'
     yield '  edge [color="#666666", fontname=Helvetica, fontsize=8, arrowsize=0.6];'
     for number, task in enumerate(sorted({task for task, _ in boxes})):
+        title = _text(task or "anywhere")
         yield f"  subgraph cluster_{number} {{"
-        yield f'    label={_text(task or "anywhere")}; style="rounded,filled"; fillcolor="#f2f5fa"; color="#a0a8b8";'
+        yield f'    label={title}; style="rounded,filled"; fillcolor="#f2f5fa"; color="#a0a8b8";'
         for box, held in boxes.items():
             if box[0] == task:
                 yield f"    {ids[box]} [{_look(box[1], held)}];"
@@ -73,7 +75,8 @@ def _look(name: str, held: Sequence[ShownNode]) -> str:
     if name.endswith("/"):
         ops = Counter(node.op for node in held)
         most = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
-        return f'label={_text(f"{name}", f"{len(held)} nodes: {most}")}, fillcolor="#dde6f5"'
+        held_text = f"{counted(len(held), 'node')}: {most}"
+        return f'label={_text(name, held_text)}, fillcolor="#dde6f5"'
     (node,) = held
     fill = ', fillcolor="#fde0dc"' if node.op in SENDS or node.op in RECVS else ""
     return f"label={_text(node.name, f'{node.op} {node.types}'.strip())}{fill}"

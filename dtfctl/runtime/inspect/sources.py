@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
-from google.protobuf import text_format
-from google.protobuf.message import DecodeError, Message
 
 from dtfctl.net.tls import Identity
-from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, graphs_pb2, meta_graph_pb2
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, graphs_pb2
 from dtfctl.runtime.compiler.compile import CompileOptions
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
 from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
-from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from dtfctl.runtime.framework.errors import NotFoundError, UnavailableError
+from dtfctl.runtime.inspect.files import read_graph
 from dtfctl.runtime.inspect.stages import Stage, sinks, stages
 from dtfctl.runtime.profiler.capture import Target
 from dtfctl.runtime.services.graph_service import NAME
 from dtfctl.runtime.services.grpc_tools import channel_to
 
 ANSWER_S = 30.0
+_MOST_NAMES = 6
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,9 @@ class Step:
     everywhere: bool = False
 
     def __str__(self) -> str:
-        said = ", ".join([*self.fetches, *self.targets]) or "nothing"
+        names = [*self.fetches, *self.targets]
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        said = ", ".join(names[:_MOST_NAMES]) + more or "nothing"
         return f"{said} fed {', '.join(self.feeds)}" if self.feeds else said
 
 
@@ -129,45 +130,20 @@ def _of_session(told: graphs_pb2.SessionGraphs, task: str) -> Source:
 
 
 def from_file(path: Path, tasks: Mapping[str, int]) -> Source:
-    """Read a GraphDef, a MetaGraphDef (`.meta`) or a SavedModel (`saved_model.pb`), binary or text (`.pbtxt`).
+    """Read a graph that lies in a file, or in a SavedModel's folder; see `read_graph`.
 
     Args:
         tasks: how many there are by role; empty: those that the graph names, else this process alone.
 
     Raises:
-        InvalidArgumentError: the file is none of these. OSError: it cannot be read.
+        InvalidArgumentError: it holds none. OSError: it cannot be read.
     """
-    data = path.read_bytes()
-    graph, config = graph_pb2.GraphDef(), config_pb2.ConfigProto()
-    stem = path.name.removesuffix("txt")
-    try:
-        if stem.endswith(".meta"):
-            meta = meta_graph_pb2.MetaGraphDef()
-            _parse(meta, data)
-            graph = meta.graph_def
-        elif stem == "saved_model.pb":
-            saved = meta_graph_pb2.SavedModel()
-            _parse(saved, data)
-            graph = saved.meta_graphs[0].graph_def
-        else:
-            _parse(graph, data)
-    except (DecodeError, text_format.ParseError, UnicodeDecodeError, IndexError):
-        graph = graph_pb2.GraphDef()
-    if not graph.node:
-        raise InvalidArgumentError(f"{path} is no graph: a GraphDef, .meta or saved_model.pb, or .pbtxt is wanted")
+    graph = read_graph(path)
     named = _tasks_in(graph, tasks)
     devices = _devices(graph, named)
     master = next((task for task in named if task[0] in ("chief", "worker", "master")), named[0])
     step = Step(targets=tuple(sinks(graph)))
-    return Source(path.name, graph, devices, task_name(*master), config, [step])
-
-
-def _parse(message: Message, data: bytes) -> None:
-    is_text = re.match(rb"\s*[a-z_]+\s*[:{]", data) is not None and b"\0" not in data
-    if is_text:
-        text_format.Parse(data.decode(), message, allow_unknown_field=True)
-    else:
-        message.ParseFromString(data)
+    return Source(path.name, graph, devices, task_name(*master), steps=[step])
 
 
 def _specs(graph: graph_pb2.GraphDef) -> list[DeviceSpec]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.compile import CompileOptions, compile_step, prepare
 from dtfctl.runtime.compiler.devices import DeviceSet, task_of
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.framework.importer import import_graph_def
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 from dtfctl.runtime.framework.tensor_codec import decode_tensor
@@ -18,6 +25,8 @@ from dtfctl.runtime.framework.tensor_codec import decode_tensor
 _MOST_SHOWN = 4
 """A constant of at most so many elements is shown by its value."""
 _LONGEST_VALUE = 40
+Shapes: TypeAlias = Mapping[str, Sequence[int]]
+"""Sizes by a tensor's name; -1 where one is known only when a step runs."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +109,11 @@ def stages(
     Raises:
         OpError: the graph cannot be placed, or the request is at fault.
     """
+    shapes = shapes_of(graph_def)
     graph = NodeGraph.from_graph_def(graph_def)
-    found = [_stage("given", graph)]
+    found = [_stage("given", graph, shapes)]
     prepared = prepare(graph, devices, options)
-    found.append(_stage("placed", prepared.graph, prepared.placement))
+    found.append(_stage("placed", prepared.graph, shapes, prepared.placement))
     compiled = compile_step(
         prepared,
         feeds,
@@ -112,18 +122,39 @@ def stages(
         devices,
         options,
         everywhere,
-        seen=lambda name, now: found.append(_stage(name, now)),
+        seen=lambda name, now: found.append(_stage(name, now, shapes)),
     )
-    parts = {node.name: shown(node) for part in compiled.partitions.values() for node in part}
-    found.append(Stage("partitioned", WHY["partitioned"], parts))
+    parts = {node.name: shown(node, shapes) for part in compiled.partitions.values() for node in part}
+    found.append(_received(Stage("partitioned", WHY["partitioned"], parts)))
     return found
 
 
-def _stage(name: str, graph: NodeGraph, placement: Mapping[str, str] | None = None) -> Stage:
-    return Stage(name, WHY[name], {node.name: shown(node, (placement or {}).get(node.name)) for node in graph})
+def _received(stage: Stage) -> Stage:
+    """Say of each Receive what its Send is given."""
+    types = {pair.receive: "no value" if pair.is_control else pair.types for pair in transfers(stage)}
+    return replace(stage, nodes={n: replace(node, types=types.get(n, node.types)) for n, node in stage.nodes.items()})
 
 
-def shown(node: Node, device: str | None = None) -> ShownNode:
+def shapes_of(graph_def: graph_pb2.GraphDef) -> Shapes:
+    """Find the static shape of each tensor that has one, by its name ("a:0"); of a graph with unknown ops none."""
+    try:
+        with Graph().as_default() as graph:
+            import_graph_def(graph_def, name="")
+    except (ValueError, OpError):
+        return {}
+    known = ((tensor.name, tensor.shape) for op in graph.get_operations() for tensor in op.outputs)
+    return {
+        name: [-1 if size is None else size for size in shape.as_list()]
+        for name, shape in known
+        if shape.rank is not None
+    }
+
+
+def _stage(name: str, graph: NodeGraph, shapes: Shapes, placement: Mapping[str, str] | None = None) -> Stage:
+    return Stage(name, WHY[name], {node.name: shown(node, shapes, (placement or {}).get(node.name)) for node in graph})
+
+
+def shown(node: Node, shapes: Shapes, device: str | None = None) -> ShownNode:
     """Copy what is to be seen of a node."""
     transfers = node.op in SENDS or node.op in RECVS
     tensor = other = ""
@@ -138,21 +169,21 @@ def shown(node: Node, device: str | None = None) -> ShownNode:
         node.device if device is None else device,
         tuple(str(edge) for edge in node.inputs),
         tuple(before.name for before in node.control_inputs),
-        _types(node),
+        _types(node, shapes),
         tensor,
         other,
     )
 
 
-def _types(node: Node) -> str:
+def _types(node: Node, shapes: Shapes) -> str:
     if node.op == "Const":
         proto = node.raw_attrs["value"].tensor
         shape = [dim.size for dim in proto.tensor_shape.dim]
-        count = 1
-        for size in shape:
-            count *= size
-        if count <= _MOST_SHOWN:
-            text = str(decode_tensor(proto).tolist())
+        if 0 < math.prod(shape) <= _MOST_SHOWN:
+            # As many digits as its own type has: 0.1, not 0.10000000149011612.
+            text = " ".join(
+                np.array2string(decode_tensor(proto), separator=", ", formatter={"float_kind": str}).split()
+            )
             return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
         return _typed(node.output_types[0], shape)
     raw = node.raw_attrs.get("shape")
@@ -160,10 +191,14 @@ def _types(node: Node) -> str:
         declared = node.attr("dtype")
         dtype = declared if isinstance(declared, DType) else node.output_types[0]
         return _typed(dtype, [dim.size for dim in raw.shape.dim])
-    return ", ".join(dtype.base_dtype.name for dtype in node.output_types[:3])
+    # What is fed has the name of the tensor that it stands for.
+    names = [node.text_attr("tensor_name")] if node.op in RECVS else [f"{node.name}:{slot}" for slot in range(3)]
+    return ", ".join(_typed(dtype, shapes.get(name)) for dtype, name in zip(node.output_types, names, strict=False))
 
 
-def _typed(dtype: DType, shape: Sequence[int]) -> str:
+def _typed(dtype: DType, shape: Sequence[int] | None) -> str:
+    if shape is None:
+        return dtype.base_dtype.name
     return f"{dtype.base_dtype.name}[{','.join('?' if size < 0 else str(size) for size in shape)}]"
 
 
@@ -210,6 +245,10 @@ class Transfer:
     types: str
     send: str
     receive: str
+
+    @property
+    def is_control(self) -> bool:
+        return self.tensor.startswith("^")
 
 
 def transfers(stage: Stage) -> list[Transfer]:

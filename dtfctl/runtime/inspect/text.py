@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dtfctl.runtime.framework.structural_ops import SENDS
-from dtfctl.runtime.inspect.stages import ShownNode, Stage, change, transfers
+from dtfctl.runtime.inspect.stages import ShownNode, Stage, Transfer, change, transfers
 
 _WHOLE = 80
 """A stage of at most so many nodes is shown with all of them where no depth is given."""
@@ -41,31 +41,50 @@ def scoped(nodes: Iterable[ShownNode]) -> Scope:
     return top
 
 
-def overview(found: Sequence[Stage]) -> list[tuple[str, str, str]]:
-    """Sum up each stage: its name, how many nodes by task, and what it changed."""
+def overview(found: Sequence[Stage]) -> list[tuple[str, str, str, str]]:
+    """Sum up each stage: its name, how many nodes by task, what it is for, and what it changed ("": nothing)."""
     rows = []
     for number, stage in enumerate(found):
         counts = Counter(node.task for node in stage.nodes.values())
-        where = ", ".join(f"{task} {count}" for task, count in sorted(counts.items()) if task)
+        free = counts.pop("", 0)
+        where = ", ".join(
+            [*(f"{task} {n}" for task, n in sorted(counts.items())), *([f"anywhere {free}"] if free else [])]
+        )
         total = str(len(stage.nodes))
-        rows.append((stage.name, f"{total}: {where}" if where else total, _changed(found, number)))
+        did = _changed(found[number - 1], stage) if number else ""
+        rows.append((stage.name, f"{total}: {where}" if where else total, stage.why, did))
     return rows
 
 
-def _changed(found: Sequence[Stage], number: int) -> str:
-    if not number:
-        return found[0].why
-    done = change(found[number - 1], found[number])
-    said = []
-    for names, sign in ((done.removed, "-"), (done.added, "+")):
-        if names:
-            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-            said.append(f"{sign}{len(names)} ({', '.join(names[:_MOST_NAMES])}{more})")
-    if not said and found[number].name == "placed":
-        return found[number].why
-    if done.changed and not said:
-        said.append(f"{len(done.changed)} changed ({', '.join(done.changed[:_MOST_NAMES])})")
-    return "; ".join(said) or "nothing to do"
+def _changed(before: Stage, after: Stage) -> str:
+    done = change(before, after)
+    said = [
+        f"{sign}{counted(len(names), 'node')} ({_some(names)})"
+        for names, sign in ((done.removed, "-"), (done.added, "+"))
+        if names
+    ]
+    if after.name not in ("placed", "partitioned"):
+        said += _rewritten(before, after, done.changed)
+    return "; ".join(said)
+
+
+def _rewritten(before: Stage, after: Stage, names: Sequence[str]) -> list[str]:
+    """Say which nodes have another op now, and which only other inputs."""
+    ops = {name: (before.nodes[name].op, after.nodes[name].op) for name in names}
+    others = [f"{name}: {old} -> {new}" for name, (old, new) in ops.items() if old != new]
+    wired = [name for name, (old, new) in ops.items() if old == new]
+    said = [f"{counted(len(others), 'node')} computed otherwise ({_some(others)})"] if others else []
+    return [*said, f"{counted(len(wired), 'node')} with other inputs ({_some(wired)})"] if wired else said
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def counted(count: int, what: str) -> str:
+    """Say how many there are of what ends with an s where there are several."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def tree(stage: Stage, depth: int | None = None, scope: str = "") -> list[str]:
@@ -81,13 +100,22 @@ def tree(stage: Stage, depth: int | None = None, scope: str = "") -> list[str]:
     lines = []
     for task in sorted({node.task for node in wanted}):
         nodes = [node for node in wanted if node.task == task]
-        lines.append(f"{task or 'anywhere'}: {len(nodes)} nodes")
+        lines.append(f"{task or 'anywhere'}: {counted(len(nodes), 'node')}")
         lines += _branches(scoped(nodes), depth, "")
-    pairs = transfers(stage)
+    names = {node.name for node in wanted}
+    pairs = [pair for pair in transfers(stage) if pair.send in names or pair.receive in names]
     if pairs:
-        lines += ["", f"{len(pairs)} tensors between tasks"]
-        lines += [f"  {pair.source} -> {pair.target}  {pair.tensor}  {pair.types}".rstrip() for pair in pairs]
+        lines += ["", f"{counted(len(pairs), 'Send/Receive pair')}, each an edge that crosses from task to task:"]
+        rows = [_pair(pair) for pair in pairs]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     return lines
+
+
+def _pair(pair: Transfer) -> tuple[str, str, str, str]:
+    """Say where a tensor goes, which one, what it is, and the nodes that send and receive it."""
+    what = "no value: that it has run" if pair.is_control else pair.types
+    return f"{pair.source} -> {pair.target}", pair.tensor, what, f"{pair.send} -> {pair.receive}"
 
 
 def _branches(scope: Scope, depth: int, indent: str) -> Iterator[str]:
@@ -102,7 +130,9 @@ def _branches(scope: Scope, depth: int, indent: str) -> Iterator[str]:
             total = sum(ops.values())
             most = ", ".join(f"{count} {op}" for op, count in ops.most_common(_MOST_NAMES))
             rest = total - sum(count for _, count in ops.most_common(_MOST_NAMES))
-            yield f"{indent}{stem}{item.name}/  {total} nodes: {most}" + (f" and {rest} more" if rest else "")
+            yield f"{indent}{stem}{item.name}/  {counted(total, 'node')}: {most}" + (
+                f" and {rest} more" if rest else ""
+            )
         else:
             yield f"{indent}{stem}{item.name}/"
             yield from _branches(item, depth - 1, indent + below)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.errors import UsageError
-from dtfctl.launcher.operator.graphs import GraphView, of_file
+from dtfctl.launcher.errors import Conflict, UsageError
+from dtfctl.launcher.model import JobStatus
+from dtfctl.launcher.operator.graphs import GraphView, of_file, of_job
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.protocol import graph_pb2, meta_graph_pb2
+from tests.doubles.launcher import status, task
 
 
 def test_modules_in_the_folder_where_one_stands_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,3 +22,19 @@ def test_modules_in_the_folder_where_one_stands_are_not_run(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"model\.pb is no graph"):
         of_file(Path("model.pb"), GraphView())
+
+
+def test_a_job_that_has_ended_is_shown_by_the_newest_graph_that_it_has_saved(tmp_path: Path) -> None:
+    job = JobStatus("train-1", "train", "succeeded", "in-graph", "train.py", checkpoint_dir=str(tmp_path))
+    paths, told = ClusterPaths(tmp_path / "home"), status(task("ps/0"), task("worker/0"), jobs=[job])
+    with pytest.raises(Conflict, match=f"train-1 has ended .* saved none in {tmp_path}"):
+        of_job(paths, told, "train-1", GraphView())
+    older = meta_graph_pb2.MetaGraphDef(graph_def=graph_pb2.GraphDef(node=[graph_pb2.NodeDef(name="a", op="NoOp")]))
+    newer = meta_graph_pb2.MetaGraphDef(graph_def=graph_pb2.GraphDef(node=[graph_pb2.NodeDef(name="b", op="NoOp")]))
+    for age, (name, meta) in enumerate({"model.ckpt-9.meta": older, "model.ckpt-10.meta": newer}.items()):
+        (tmp_path / name).write_bytes(meta.SerializeToString())
+        os.utime(tmp_path / name, (age, age))
+    said = of_job(paths, told, "train-1", GraphView())
+    assert said["graph"].startswith("train-1, which has ended, as saved in ") and said["step"] == "b"
+    # Nodes without a device are placed on the tasks that the cluster has.
+    assert said["overview"][-1][1] == "1: worker/0 1"
