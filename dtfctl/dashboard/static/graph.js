@@ -1,7 +1,7 @@
 // A job's graph: by task and name scope, stage by stage; scopes open and close, the picture moves and zooms.
 import { html, useState, useEffect, useRef, ask, count, shell } from "./util.js";
 
-const MOST_BOXES = 120;
+const MOST_BOXES = 48;
 
 // The box of a node: its own name, or the outermost closed scope around it. Each task has its own.
 function boxOf(node, open) {
@@ -38,6 +38,8 @@ function layout(dagre, nodes, transfers, open) {
   }
   for (const t of tasks) g.setNode(`task ${t}`, { task: t });
   for (const b of boxes.values()) {
+    // A scope of one node is no shorter than the node.
+    if (b.scope && b.held.length === 1) { b.node = b.held[0]; b.scope = ""; }
     b.title = b.node ? b.node.name.split("/").pop() : b.scope;
     b.sub = b.node ? `${b.node.op} ${b.node.types}` : held(b.held.length);
     b.width = Math.min(220, Math.max(70, Math.max(6.8 * b.title.length, 6 * b.sub.length) + 18));
@@ -70,9 +72,9 @@ function Picture({ dagre, nodes, transfers, open, toggle, picked, pick }) {
   const [view, look] = useState(null);
   const at = useRef(null), drag = useRef(null);
   const whole = [0, 0, Math.max(width, 200), Math.max(height, 150)];
-  // At first as large as can be read: all of its width, from the top.
+  // At first as large as can be read: all of its width where that is so, from the top.
   const [first, start] = useState(null);
-  useEffect(() => { const r = at.current.getBoundingClientRect(), wide = Math.max(width, r.width / 1.15); start([(width - wide) / 2, 0, wide, Math.min(Math.max(height, 150), wide * r.height / r.width)]); look(null); }, [nodes]);
+  useEffect(() => { const r = at.current.getBoundingClientRect(), wide = Math.min(Math.max(width, r.width / 1.15), r.width * (r.width < 600 ? 2.2 : 1.25)); start([Math.min(0, (width - wide) / 2), 0, wide, Math.min(Math.max(height, 150), wide * r.height / r.width)]); look(null); }, [nodes]);
   const [x, y, w, h] = view || first || whole;
   const zoom = (f, px = 0.5, py = 0.5) => look([x + w * px * (1 - f), y + h * py * (1 - f), w * f, h * f]);
   useEffect(() => {
@@ -137,5 +139,5 @@ export function Graph({ known, at }) {
         ${picked.other && html`<dt>Other end</dt><dd>${picked.other}</dd>`}<dt>Inputs</dt><dd class="mono">${[...picked.inputs, ...picked.controls.map((c) => "^" + c)].join(", ") || "none"}</dd>
         ${picked.name.includes("/") && html`<dt>Scopes</dt><dd>${picked.name.split("/").slice(0, -1).map((_, i, parts) => { const s = parts.slice(0, i + 1).join("/") + "/"; return open.has(s) && html`<button class="small" onClick=${() => { pick(null); toggle(s); }}>close ${s}</button> `; })}</dd>`}</dl>`}`}</section>
     ${found && found.transfers.length > 0 && html`<section class="card"><h2>${found.transfers.length} Send/Receive pair${found.transfers.length === 1 ? "" : "s"}</h2><p class="dim">Each edge from one task's node to another's is cut: one task sends, the other receives. ^ is an edge without a value, which only says that a node has run.</p><div class="scroll" tabindex="0" role="region" aria-label="Transfers"><table><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Tensor</th><th scope="col">Type</th><th scope="col">Sent by</th><th scope="col">Received by</th></tr></thead>
-      <tbody>${found.transfers.map((t) => html`<tr><td>${t.from}</td><td>${t.to}</td><td class="mono">${t.tensor}</td><td class="mono">${t.types}</td><td class="mono">${t.send}</td><td class="mono">${t.receive}</td></tr>`)}</tbody></table></div></section>`}`;
+      <tbody>${found.transfers.map((t) => html`<tr><td>${t.from}</td><td>${t.to}</td><td class="mono wrap">${t.tensor}</td><td class="mono">${t.types}</td><td class="mono wrap">${t.send}</td><td class="mono wrap">${t.receive}</td></tr>`)}</tbody></table></div></section>`}`;
 }

@@ -1,14 +1,30 @@
 // A timeline of some steps over all tasks, and what it says to do.
-import { html, useState, useEffect, useRef, ask, bytes, us } from "./util.js";
+import { html, useState, useEffect, useMemo, useRef, ask, bytes, us } from "./util.js";
 
 const KINDS = { part: "a step's part", node: "a node", wait: "waits for a tensor", send: "sends a tensor", arrival: "a tensor arrives", collection: "garbage collection",
   input: "input", queue: "a queue", checkpoint: "a checkpoint", collective: "a group's sum", copy: "host and device", run: "Session.run", trace: "named by the script" };
 const ROW = 18, GAP = 26;
 
+// Where steps begin and end: parts of all tasks that overlap are one.
+function stepsOf(bars) {
+  const steps = [];
+  for (const [, , ts, dur] of bars.filter((b) => b[4] === "part").sort((a, b) => a[2] - b[2])) {
+    const last = steps[steps.length - 1];
+    if (last && ts <= last[1]) last[1] = Math.max(last[1], ts + dur); else steps.push([ts, ts + dur]);
+  }
+  return steps;
+}
+const shownAt = ([a, b]) => [a - (b - a) / 8, b + (b - a) / 8];
+
 function Bars({ found }) {
   const at = useRef(null), [view, look] = useState(null), [over, point] = useState(null), drag = useRef(null);
   const end = Math.max(1, ...found.bars.map((b) => b[2] + b[3]));
+  const steps = useMemo(() => stepsOf(found.bars), [found]);
+  useEffect(() => look(steps.length > 1 ? shownAt(steps[0]) : null), [found]);
   const [from, to] = view || [0, end];
+  // The step in the middle of what is shown.
+  const now = steps.findLastIndex((s) => s[0] <= (from + to) / 2);
+  const go = (i) => bounded(...shownAt(steps[Math.min(Math.max(0, i), steps.length - 1)]));
   // A row for each thread of each task.
   const rows = new Map();
   let height = 24;
@@ -55,7 +71,8 @@ function Bars({ found }) {
     e.preventDefault();
   };
   return html`<div class="stages" role="group" aria-label="View"><button onClick=${() => zoom(0.5)} aria-label="Closer">+</button><button onClick=${() => zoom(2)} aria-label="Farther">−</button><button onClick=${() => look(null)}>Whole</button>
-      <span class="dim">${us(to - from)} shown. Drag and wheel, or arrows, + and −.</span></div>
+      ${steps.length > 1 && html`<button onClick=${() => go(now - 1)} disabled=${now < 1} aria-label="Step before">‹</button><button onClick=${() => go(now + 1)} disabled=${now > steps.length - 2} aria-label="Next step">›</button>`}
+      <span class="dim">${steps.length > 1 && view ? `Step ${Math.max(1, now + 1)} of ${steps.length}, ` : ""}${us(to - from)} shown. Drag and wheel, or arrows, + and −.</span></div>
     <div class="scroll"><canvas ref=${at} style=${{ width: "100%", display: "block", cursor: "crosshair", touchAction: "pan-y" }} tabindex="0" role="img" aria-label="Timeline; the table below sums it up" onKeyDown=${keyed} onPointerMove=${hit}
       onPointerDown=${(e) => { drag.current = { cx: e.clientX, from, to }; }} onPointerUp=${() => { drag.current = null; }} onPointerLeave=${() => { drag.current = null; point(null); }}></canvas></div>
     <p class="mono" aria-live="polite">${over ? `${found.tasks[over[0]]}: ${over[5]} ${over[6]} ${us(over[3])}${over[7] ? `, ${bytes(over[7])}` : ""} (${KINDS[over[4]] || over[4]})` : " "}</p>`;
@@ -77,12 +94,12 @@ export function Timeline({ known, at }) {
       <button class="main" disabled=${busy} onClick=${record}>${busy ? "Recording …" : "Record 20 steps"}</button></header>
     ${why && html`<p class="empty" role="alert">${why}</p>`}
     ${!found && !why && html`<p class="empty">Records what all tasks do in some steps: what computes, what waits, what travels. While nothing is recorded it costs nothing.</p>`}
-    ${found && html`<div class="legend">${Object.entries(KINDS).map(([k, t]) => html`<span><i class=${`k-${k}`}></i>${t}</span>`)}</div><${Bars} found=${found} />
+    ${found && html`<div class="legend">${Object.entries(KINDS).filter(([k]) => found.bars.some((b) => b[4] === k)).map(([k, t]) => html`<span><i class=${`k-${k}`}></i>${t}</span>`)}</div><${Bars} found=${found} />
       ${found.left_out > 0 && html`<p class="dim">${found.left_out} short bars are left out; all of them: dtfctl profile</p>`}`}</section>
     ${found && html`<section class="card"><h2>What it says</h2>${found.summary.advice.length ? html`<ul>${found.summary.advice.map((a) => html`<li>${a}</li>`)}</ul>` : html`<p>Nothing stands out.</p>`}
       <details><summary>What was looked at</summary><div class="scroll" tabindex="0" role="region" aria-label="Findings"><table><thead><tr>${["What", "Whose", "#Value", "#Too much from"].map((h) => html`<th scope="col" class=${h[0] === "#" ? "num" : ""}>${h.replace("#", "")}</th>`)}</tr></thead><tbody>
       ${found.summary.findings.map((f) => html`<tr><th scope="row">${f.kind}</th><td class="mono">${f.task}</td><td class="num"><span class=${f.is_crossed ? "state bad" : ""}>${amount(f.value, f.unit)}</span></td><td class="num">${amount(f.threshold, f.unit)}</td></tr>`)}</tbody></table></div></details>
       <div class="scroll" tabindex="0" role="region" aria-label="Summary"><table><thead><tr>${["Task", "Steps", "A step", "Waits for", "Sent", "Received", "Most time"].map((h) => html`<th scope="col">${h}</th>`)}</tr></thead><tbody>
-      ${tasks.map((t) => html`<tr><th scope="row" class="mono">${t.task}</th><td>${t.steps}</td><td>${us(t.step_ms * 1e3)}</td><td>${Object.entries(t.waits).slice(0, 3).map(([o, s]) => `${o} ${Math.round(s * 100)} %`).join(", ") || "–"}</td>
+      ${tasks.map((t) => html`<tr><th scope="row" class="mono">${t.task}</th><td>${t.steps}</td><td>${t.steps ? us(t.step_ms * 1e3) : "–"}</td><td>${Object.entries(t.waits).slice(0, 3).map(([o, s]) => `${o} ${Math.round(s * 100)} %`).join(", ") || "–"}</td>
         <td>${bytes(t.sent)}</td><td>${bytes(t.received)}</td><td>${t.problem || Object.entries(t.ops).slice(0, 3).map(([o, ms]) => `${o} ${us(ms * 1e3)}`).join(", ") || "–"}</td></tr>`)}</tbody></table></div></section>`}`;
 }

@@ -1,7 +1,7 @@
 // What pages share: words for values, small parts, requests, dialogs.
-import { html, Component, useState, useEffect, useRef } from "./vendor/preact-htm.js";
+import { html, Component, useState, useEffect, useMemo, useRef } from "./vendor/preact-htm.js";
 import { place } from "./feed.js";
-export { html, Component, useState, useEffect, useRef };
+export { html, Component, useState, useEffect, useMemo, useRef };
 
 const GOOD = new Set(["running", "up", "healthy", "succeeded", "done"]);
 const BAD = new Set(["failed", "crashed", "lost", "down"]);
@@ -32,7 +32,7 @@ export function number(x) {
   const a = Math.abs(x);
   return Number.isInteger(x) && a < 1e9 ? count(x) : a >= 1000 || (a < 1e-3 && a > 0) ? x.toExponential(3) : String(+x.toPrecision(4));
 }
-export const us = (t) => t < 1000 ? `${t.toFixed(t < 10 ? 1 : 0)} µs` : t < 1e6 ? `${(t / 1e3).toFixed(t < 1e4 ? 2 : 1)} ms` : `${(t / 1e6).toFixed(2)} s`;
+export const us = (t) => !t ? "0" : t < 1000 ? `${t.toFixed(t < 10 ? 1 : 0)} µs` : t < 1e6 ? `${(t / 1e3).toFixed(t < 1e4 ? 2 : 1)} ms` : `${(t / 1e6).toFixed(2)} s`;
 
 export async function ask(path, body) {
   const answer = await fetch(path, body === undefined ? {} : {
@@ -65,13 +65,18 @@ export const Meter = ({ share, text }) => html`<span class="meter" aria-hidden="
 // A table whose rows are drawn again only where their item is another one.
 class Row extends Component {
   shouldComponentUpdate(next) { return next.item !== this.props.item || next.tick !== this.props.tick; }
-  render({ item, cells }) { return html`<tr>${cells(item)}</tr>`; }
+  render({ item, cells, head }) {
+    const shown = [cells(item)].flat(3).filter((cell) => cell?.props);
+    // On a phone each cell says what it is.
+    shown.forEach((cell, i) => { if (head[i]) cell.props["data-of"] = head[i].replace("#", ""); });
+    return html`<tr>${shown}</tr>`;
+  }
 }
 export function Table({ head, rows, cells, tick, empty = "Nothing yet.", label }) {
   if (!rows.length) return html`<p class="empty">${empty}</p>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="rows">
     <thead><tr>${head.map((h) => html`<th scope="col" class=${h[0] === "#" ? "num" : ""}>${h.replace("#", "")}</th>`)}</tr></thead>
-    <tbody>${rows.map((r) => html`<${Row} key=${r.name ?? r.id ?? r.seq} item=${r} cells=${cells} tick=${tick} />`)}</tbody></table></div>`;
+    <tbody>${rows.map((r) => html`<${Row} key=${r.name ?? r.id ?? r.seq} item=${r} cells=${cells} head=${head} tick=${tick} />`)}</tbody></table></div>`;
 }
 
 export function Log({ of }) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError, Message
@@ -16,6 +17,7 @@ TAKEN = (
     "what is taken is a GraphDef, a MetaGraphDef (.meta) or a SavedModel (its folder, too), "
     "in binary, as text (.pbtxt) or as JSON"
 )
+M = TypeVar("M", bound=Message)
 SAVED_MODELS = ("saved_model.pb", "saved_model.pbtxt")
 _OP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_>.]*")
 _TEXT = re.compile(rb"\s*(#[^\n]*\n\s*)*[a-z_]+\s*[:{]")
@@ -33,19 +35,18 @@ def read_graph(path: Path) -> graph_pb2.GraphDef:
             raise InvalidArgumentError(f"{path} is a folder without a saved_model.pb; {TAKEN}")
         path = inside
     data = path.read_bytes()
-    for graph in _readings(data, path.name):
+    for graph in _readings(data):
         # Bytes of one message often read as another one: names and ops of nodes tell.
         if graph.node and all(node.name and _OP.fullmatch(node.op) for node in graph.node):
             return graph
     raise InvalidArgumentError(f"{path} is no graph: {TAKEN}" + _guess(path, data))
 
 
-def _readings(data: bytes, name: str) -> Iterable[graph_pb2.GraphDef]:
-    parse = _parser(data)
+def _readings(data: bytes) -> Iterable[graph_pb2.GraphDef]:
     forms: list[Callable[[], graph_pb2.GraphDef]] = [
-        lambda: parse(graph_pb2.GraphDef()),
-        lambda: parse(meta_graph_pb2.MetaGraphDef()).graph_def,
-        lambda: parse(meta_graph_pb2.SavedModel()).meta_graphs[0].graph_def,
+        lambda: _read(graph_pb2.GraphDef(), data),
+        lambda: _read(meta_graph_pb2.MetaGraphDef(), data).graph_def,
+        lambda: _read(meta_graph_pb2.SavedModel(), data).meta_graphs[0].graph_def,
     ]
     for form in forms:
         try:
@@ -54,16 +55,13 @@ def _readings(data: bytes, name: str) -> Iterable[graph_pb2.GraphDef]:
             continue
 
 
-def _parser(data: bytes) -> Callable[[Message], Message]:
+def _read(message: M, data: bytes) -> M:
     if data.lstrip()[:1] == b"{":
-        return lambda message: json_format.Parse(data.decode(), message)
-    if _TEXT.match(data) and b"\0" not in data:
-        return lambda message: text_format.Parse(data.decode(), message)
-    return lambda message: _binary(message, data)
-
-
-def _binary(message: Message, data: bytes) -> Message:
-    message.ParseFromString(data)
+        json_format.Parse(data.decode(), message)
+    elif _TEXT.match(data) and b"\0" not in data:
+        text_format.Parse(data.decode(), message)
+    else:
+        message.ParseFromString(data)
     return message
 
 
