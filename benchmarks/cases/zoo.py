@@ -33,6 +33,10 @@ BATCHES = {
     "deepfm": 256,
     "wide_and_deep": 256,
     "dqn": 32,
+    # Each step has other shapes.
+    "lengths": 8,
+    "sentences": 32,
+    "batches": 64,
 }
 # Also with batches as large, and forward only.
 LARGE = {"transformer": 32, "lstm_loop": 256, "vae": 500, "autoencoder": 1024, "word2vec": 1024, "deepfm": 2048}

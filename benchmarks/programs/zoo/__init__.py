@@ -7,6 +7,7 @@ milliseconds, not seconds.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Model:
         loss: a number.
         train: the ops of a training step; several run one after the other.
         feeds: what each step is fed.
+        others: what steps are fed besides, each in turn: of other shapes.
         forward: what a step without training fetches.
         begin: called with the session once the variables have their first values.
     """
@@ -35,6 +37,7 @@ class Model:
     loss: Any
     train: Sequence[Any]
     feeds: Mapping[Any, Any] = field(default_factory=dict)
+    others: Sequence[Mapping[Any, Any]] = ()
     forward: Any = None
     begin: Callable[[Any], None] | None = None
 
@@ -57,6 +60,8 @@ def program(
         variables = list(tf.trainable_variables())
         session = tf.Session(target, graph=graph, config=session_config(tf))
     feeds = dict(model.feeds)
+    fed = [{**feeds, **others} for others in model.others or [{}]]
+    turns = itertools.cycle(fed)
 
     def start() -> None:
         session.run(init)
@@ -75,17 +80,18 @@ def program(
         fetched = [[model.forward if model.forward is not None else model.loss]]
 
     def step() -> None:
+        given = next(turns)
         for fetches in fetched:
-            session.run(fetches, feeds)
+            session.run(fetches, given)
 
     def values() -> list[float]:
         start()
         losses = []
         for _ in range(STEPS):
-            losses.append(float(session.run(model.loss, feeds)))
+            losses.append(float(session.run(model.loss, fed[0])))
             for train in model.train:
-                session.run(train, feeds)
-        return losses
+                session.run(train, fed[0])
+        return losses + [float(session.run(model.loss, given)) for given in fed[1:STEPS]]
 
     return Program(step, values, session.close)
 
@@ -105,6 +111,11 @@ def randomly(name: str, *shape: int) -> Any:
 def numbers(name: str, most: int, *shape: int) -> Any:
     """Make whole numbers from 0 to `most` - 1, the same on both sides."""
     return np.random.RandomState(zlib.crc32(name.encode())).randint(0, most, shape).astype(np.int32)
+
+
+def sizes(count: int, least: int, most: int) -> list[int]:
+    """Make sizes in no order, the same on both sides."""
+    return [int(n) for n in np.random.RandomState(7).randint(least, most + 1, count)]
 
 
 def weights(tf: Any, name: str, *shape: int) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.programs.zoo import Model, dense, numbers, randomly, weights
+from benchmarks.programs.zoo import Model, dense, numbers, randomly, sizes, weights
 
 
 def _normalized(tf: Any, x: Any, name: str) -> Any:
@@ -60,7 +60,26 @@ def transformer(tf: Any, batch: int) -> Model:
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tokens[:, 1:], logits=logits[:, :-1])
     loss = tf.reduce_mean(losses)
     train = tf.train.AdamOptimizer(1e-3).minimize(loss)
-    return Model(loss, [train], {tokens: numbers("tokens", words, batch, length)}, logits)
+    return Model(loss, [train], {tokens: numbers("tokens", words, batch, length)}, forward=logits)
+
+
+def lengths(tf: Any, batch: int) -> Model:
+    """An encoder over sentences that are padded to the longest of their batch: 40 batches of 16 to 64 tokens; Adam."""
+    width, words, heads = 128, 1000, 4
+    tokens = tf.placeholder(tf.int32, [batch, None])
+    labels = tf.placeholder(tf.int32, [batch])
+    length = tf.shape(tokens)[1]
+    x = tf.nn.embedding_lookup(weights(tf, "table", words, width), tokens) + weights(tf, "places", 64, width)[:length]
+    x = tf.reshape(x, [batch * length, width])
+    x.set_shape([None, width])
+    padding = tf.cast(tf.equal(tokens, 0), tf.float32)[:, None, None, :] * -1e9
+    for n in range(2):
+        x = _block(tf, x, batch, length, heads, padding, lambda y: _gelu(tf, y), f"layer{n}")
+    logits = dense(tf, tf.reduce_mean(tf.reshape(x, [batch, length, width]), 1), 10, "logits")
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    others = [{tokens: numbers(f"tokens{n}", words, batch, n)} for n in sizes(40, 16, 64)]
+    train = tf.train.AdamOptimizer(1e-3).minimize(loss)
+    return Model(loss, [train], {labels: numbers("labels", 10, batch)}, others, logits)
 
 
 def bert(tf: Any, batch: int) -> Model:
@@ -101,7 +120,7 @@ def bert(tf: Any, batch: int) -> Model:
         following: numbers("following", 2, batch),
         keep: (numbers("keep", 10, batch * length, width) > 0).astype("f4") / 0.9,
     }
-    return Model(loss, [train], feeds, pooled)
+    return Model(loss, [train], feeds, forward=pooled)
 
 
 def _graph(nodes: int, edges: int) -> tuple[Any, Any]:
@@ -135,7 +154,7 @@ def graph_attention(tf: Any, batch: int) -> Model:
     loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=truth, logits=logits))
     loss += 5e-4 * tf.add_n([tf.nn.l2_loss(v) for v in tf.trainable_variables() if len(v.shape) > 1])
     train = tf.train.AdamOptimizer(5e-3).minimize(loss)
-    return Model(loss, [train], {x: randomly("nodes", 1, nodes, features), mask: bias}, logits)
+    return Model(loss, [train], {x: randomly("nodes", 1, nodes, features), mask: bias}, forward=logits)
 
 
 def sparse_graph_attention(tf: Any, batch: int) -> Model:
@@ -159,4 +178,4 @@ def sparse_graph_attention(tf: Any, batch: int) -> Model:
     labels = numbers("classes", classes, nodes)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
     train = tf.train.AdamOptimizer(5e-3).minimize(loss)
-    return Model(loss, [train], {x: randomly("nodes", nodes, features)}, logits)
+    return Model(loss, [train], {x: randomly("nodes", nodes, features)}, forward=logits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.programs.zoo import Model, dense, numbers, randomly, weights
+from benchmarks.programs.zoo import Model, dense, numbers, randomly, sizes, weights
 
 
 def _convolved(tf: Any, x: Any, size: int, channels: int, stride: int, name: str) -> Any:
@@ -34,7 +34,7 @@ def _classified(tf: Any, x: Any, hidden: Any, batch: int, optimizer: Any, decay:
         loss += decay * tf.add_n([tf.nn.l2_loss(v) for v in tf.trainable_variables() if len(v.shape) > 1])
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train = optimizer.minimize(loss)
-    return Model(loss, [train], {x: randomly("images", *(int(n) for n in x.shape))}, logits)
+    return Model(loss, [train], {x: randomly("images", *(int(n) for n in x.shape))}, forward=logits)
 
 
 def cnn(tf: Any, batch: int) -> Model:
@@ -49,7 +49,27 @@ def cnn(tf: Any, batch: int) -> Model:
         layer = tf.nn.max_pool(layer, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
     hidden = dense(tf, tf.reshape(layer, [batch, 7 * 7 * 64]), 512, "hidden", tf.nn.relu)
     model = _classified(tf, x, hidden * keep, batch, tf.train.AdamOptimizer(1e-3))
-    return Model(model.loss, model.train, {**model.feeds, keep: numbers("keep", 2, batch, 512) * 2.0}, model.forward)
+    return Model(
+        model.loss, model.train, {**model.feeds, keep: numbers("keep", 2, batch, 512) * 2.0}, forward=model.forward
+    )
+
+
+def batches(tf: Any, batch: int) -> Model:
+    """Two convolutions of 3 x 3 with poolings and a dense layer, on 28 x 28; 30 batches of other sizes; Adam."""
+    x, labels = tf.placeholder(tf.float32, [None, 28, 28, 1]), tf.placeholder(tf.int32, [None])
+    layer = x
+    for n, channels in enumerate((32, 64)):
+        layer = tf.nn.relu(
+            tf.nn.bias_add(_convolved(tf, layer, 3, channels, 1, f"conv{n}"), weights(tf, f"b{n}", channels))
+        )
+        layer = tf.nn.max_pool(layer, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    logits = dense(tf, tf.reshape(layer, [-1, 7 * 7 * 64]), 10, "logits")
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    others = [
+        {x: randomly(f"images{n}", n, 28, 28, 1), labels: numbers(f"labels{n}", 10, n)}
+        for n in sizes(30, batch // 8, batch)
+    ]
+    return Model(loss, [tf.train.AdamOptimizer(1e-3).minimize(loss)], {}, others, logits)
 
 
 def _residual(tf: Any, x: Any, channels: int, stride: int, name: str) -> Any:
@@ -121,7 +141,7 @@ def dcgan(tf: Any, batch: int) -> Model:
         variables = [v for v in tf.trainable_variables() if v.op.name.startswith(what)]
         train.append(tf.train.AdamOptimizer(2e-4, beta1=0.5).minimize(goal, var_list=variables))
     feeds = {noise: randomly("noise", batch, 64), real: randomly("real", batch, 28, 28, 1)}
-    return Model(loss, train, feeds, fake)
+    return Model(loss, train, feeds, forward=fake)
 
 
 def vae(tf: Any, batch: int) -> Model:
@@ -138,7 +158,7 @@ def vae(tf: Any, batch: int) -> Model:
     loss = tf.reduce_mean(off + apart)
     train = tf.train.AdamOptimizer(1e-3).minimize(loss)
     feeds = {x: (randomly("images", batch, 784) > 0).astype("f4"), noise: randomly("noise", batch, 20)}
-    return Model(loss, [train], feeds, image)
+    return Model(loss, [train], feeds, forward=image)
 
 
 def autoencoder(tf: Any, batch: int) -> Model:
@@ -149,4 +169,4 @@ def autoencoder(tf: Any, batch: int) -> Model:
         layer = dense(tf, layer, units, f"layer{n}", tf.sigmoid)
     loss = tf.reduce_mean(tf.pow(x - layer, 2))
     train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
-    return Model(loss, [train], {x: abs(randomly("images", batch, 784)) % 1.0}, layer)
+    return Model(loss, [train], {x: abs(randomly("images", batch, 784)) % 1.0}, forward=layer)

@@ -12,6 +12,7 @@ MODELS = {
     for make in (
         attention.transformer,
         attention.bert,
+        attention.lengths,
         attention.graph_attention,
         attention.sparse_graph_attention,
         recurrent.lstm_loop,
@@ -19,7 +20,9 @@ MODELS = {
         recurrent.gru,
         recurrent.bidirectional,
         recurrent.seq2seq,
+        recurrent.sentences,
         images.cnn,
+        images.batches,
         images.small_resnet,
         images.resnet20,
         images.dcgan,

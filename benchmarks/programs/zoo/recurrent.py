@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.programs.zoo import Model, dense, numbers, randomly, weights
+from benchmarks.programs.zoo import Model, dense, numbers, randomly, sizes, weights
 
 _CLASSES = 10
 
@@ -42,7 +42,7 @@ def _classified(tf: Any, x: Any, hidden: Any, batch: int, shape: tuple[int, ...]
     logits = dense(tf, hidden, _CLASSES, "logits")
     labels = numbers("labels", _CLASSES, batch)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
-    return Model(loss, [tf.train.AdamOptimizer(1e-3).minimize(loss)], {x: randomly("x", *shape)}, logits)
+    return Model(loss, [tf.train.AdamOptimizer(1e-3).minimize(loss)], {x: randomly("x", *shape)}, forward=logits)
 
 
 def lstm_loop(tf: Any, batch: int) -> Model:
@@ -63,6 +63,25 @@ def lstm_loop(tf: Any, batch: int) -> Model:
     zeros = tf.zeros([batch, units])
     _, _, hidden = tf.while_loop(lambda at, *_: at < steps, body, (0, zeros, zeros))
     return _classified(tf, x, hidden, batch, (batch, steps, size))
+
+
+def sentences(tf: Any, batch: int) -> Model:
+    """A GRU by `dynamic_rnn` over words of sentences that end early; 40 batches of 8 to 40 words; clipped Adam."""
+    units, words = 128, 2000
+    tokens = tf.placeholder(tf.int32, [batch, None])
+    ends, labels = tf.placeholder(tf.int32, [batch]), tf.placeholder(tf.int32, [batch])
+    x = tf.nn.embedding_lookup(weights(tf, "table", words, units), tokens)
+    _, last = tf.nn.dynamic_rnn(Gru(tf, units), x, ends, dtype=tf.float32)
+    logits = dense(tf, last, _CLASSES, "logits")
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    variables = tf.trainable_variables()
+    gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 5.0)
+    train = tf.train.AdamOptimizer(1e-3).apply_gradients(list(zip(gradients, variables)))
+    others = [
+        {tokens: numbers(f"tokens{n}", words, batch, n), ends: numbers(f"ends{n}", n, batch) + 1}
+        for n in sizes(40, 8, 40)
+    ]
+    return Model(loss, [train], {labels: numbers("labels", _CLASSES, batch)}, others, logits)
 
 
 def lstm_unrolled(tf: Any, batch: int) -> Model:
@@ -124,4 +143,4 @@ def seq2seq(tf: Any, batch: int) -> Model:
     gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 5.0)
     train = tf.train.AdamOptimizer(1e-3).apply_gradients(list(zip(gradients, variables)))
     feeds = {read: numbers("read", words, batch, source), written: numbers("written", words, batch, target)}
-    return Model(loss, [train], feeds, logits)
+    return Model(loss, [train], feeds, forward=logits)

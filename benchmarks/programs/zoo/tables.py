@@ -25,7 +25,7 @@ def word2vec(tf: Any, batch: int) -> Model:
     loss = tf.reduce_mean(losses)
     train = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
     feeds = {inputs: numbers("words", words, batch), labels: numbers("context", words, batch, 1)}
-    return Model(loss, [train], feeds, embedded)
+    return Model(loss, [train], feeds, forward=embedded)
 
 
 def _sampled(tf: Any, labels: Any, words: int, count: int) -> Any:
@@ -57,7 +57,7 @@ def deepfm(tf: Any, batch: int) -> Model:
         values: abs(randomly("values", batch, fields)),
         labels: numbers("labels", 2, batch).astype("f4"),
     }
-    return Model(loss, [train], feeds, tf.sigmoid(logits))
+    return Model(loss, [train], feeds, forward=tf.sigmoid(logits))
 
 
 def wide_and_deep(tf: Any, batch: int) -> Model:
@@ -87,7 +87,7 @@ def wide_and_deep(tf: Any, batch: int) -> Model:
         x: randomly("numeric", batch, numeric),
         labels: numbers("labels", 2, batch, 1).astype("f4"),
     }
-    return Model(loss, [train], feeds, wide + deep)
+    return Model(loss, [train], feeds, forward=wide + deep)
 
 
 def dqn(tf: Any, batch: int) -> Model:
@@ -112,4 +112,4 @@ def dqn(tf: Any, batch: int) -> Model:
         actions: numbers("actions", 2, batch),
         rewards: randomly("rewards", batch),
     }
-    return Model(loss, [train], feeds, action)
+    return Model(loss, [train], feeds, forward=action)

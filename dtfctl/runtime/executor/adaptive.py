@@ -51,6 +51,7 @@ class Adaptive:
 
     Attributes:
         varied: called when some steps had arguments of other shapes.
+        compiled_from: the step from which on its regions are compiled.
     """
 
     engine = "shaped"
@@ -71,6 +72,7 @@ class Adaptive:
         self._lock = lock
         self.changed = changed
         self.varied: Callable[[], None] = lambda: None
+        self.compiled_from = COMPILED_FROM
         self._runs = 0
         self._misses = 0
         self._others = 0
@@ -96,7 +98,7 @@ class Adaptive:
     def _look(self, better: Better) -> None:
         """Have regions compiled, and take the better plan once they are; nothing is waited for."""
         if better.request is None:
-            if self._runs >= COMPILED_FROM:
+            if self._runs >= self.compiled_from:
                 better.request = COMPILER.request(better.missing)
         elif better.request.is_done:
             self._better = None

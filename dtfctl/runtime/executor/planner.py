@@ -112,7 +112,7 @@ class Planner:
                 return general
             better = Better(shaped.missing, lambda: again(seen)) if shaped.missing else None
             plan = Adaptive(shaped, general, shapes, lock, changed, better)
-            plan.varied = lambda: use(Varied(general, lambda: self.interpreter, shape, plan))
+            plan.varied = lambda: use(Varied(general, lambda: self.interpreter, shape, plan, len(self.graph)))
             return plan
 
         def again(seen: Observation) -> StraightLine:

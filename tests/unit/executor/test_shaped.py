@@ -15,6 +15,7 @@ from dtfctl.runtime.executor import shaped, tuner, varied
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.executor.tuner import Tuner
 from dtfctl.runtime.executor.varied import Varied
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
@@ -98,6 +99,14 @@ def test_shapes_that_keep_changing_end_in_the_plan_for_any() -> None:
     assert executor.plan.shapes == [((303,),)]
 
 
+@pytest.fixture
+def ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Shapes get a plan when they come."""
+    monkeypatch.setattr(varied, "_WORTH", 0.0)
+    yield
+
+
+@pytest.mark.usefixtures("ready")
 def test_each_of_some_shapes_gets_a_plan() -> None:
     runner = Runner(chain("Neg", "Exp", "Square").proto)
     executor = runner.executor(["x:0"], ["op2:0"])
@@ -129,17 +138,42 @@ def test_plans_for_several_shapes_have_their_values_in_the_same_memory() -> None
     assert kept.memory.nbytes == 100_000
 
 
-def test_of_more_shapes_than_plans_those_used_last_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("ready")
+def test_of_more_shapes_than_plans_those_used_most_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(varied, "_MOST_PLANS", 3)
     runner = Runner(chain("Neg", "Exp", "Square").proto)
     executor = runner.executor(["x:0"], ["op2:0"])
-    for size in [300, 310, 320, 330, 310]:
-        for n in range(10):
+
+    def run(size: int, times: int) -> list[tuple[Any, ...]]:
+        for n in range(times):
             x = np.full((size,), n / 10, F)
             (got,) = runner.run(["op2:0"], {"x:0": x})
             np.testing.assert_allclose(got, np.square(np.exp(-x)), rtol=1e-6)
+        assert isinstance(executor.plan, (Tuner, Adaptive, Varied))
+        return sorted(executor.plan.shapes) if isinstance(executor.plan, Varied) else []
+
+    run(300, 8)
+    run(310, 20)
+    run(300, 20)
+    assert run(320, 20) == [((300,),), ((310,),), ((320,),)]
+    assert run(330, 4) == [((300,),), ((310,),), ((320,),)]
+    # Now it came more than twice as often as the one that is used least.
+    assert ((330,),) in run(330, 60)
+    assert len(run(320, 1)) == 3
+
+
+def test_shapes_are_worth_a_plan_once_their_steps_took_as_long_as_one_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runner = Runner(chain("Neg", "Exp", "Square").proto)
+    executor = runner.executor(["x:0"], ["op2:0"])
+    for size in [300] * 8 + [400] * 8:
+        runner.run(["op2:0"], {"x:0": np.zeros(size, F)})
     assert isinstance(executor.plan, Varied)
-    assert sorted(executor.plan.shapes) == [((310,),), ((320,),), ((330,),)]
+    assert executor.plan.shapes == [((300,),)]
+    monkeypatch.setattr(varied, "_WORTH", 0.0)
+    runner.run(["op2:0"], {"x:0": np.zeros(400, F)})
+    assert sorted(executor.plan.shapes) == [((300,),), ((400,),)]
 
 
 def test_what_is_fetched_stays() -> None:
