@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from dtfctl.protocol.trackable_object_graph_pb2 import TrackableObjectGraph
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter
 from dtfctl.runtime.checkpoint.comparing import differences, size_of, statistics
@@ -26,8 +27,12 @@ from dtfctl.runtime.framework.errors import (
     OpError,
 )
 from dtfctl.runtime.train.checkpoint_management import checkpoint_exists, latest_checkpoint
+from dtfctl.runtime.train.object_graph import GRAPH_KEY
 
 Asked = Mapping[str, Any]
+VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+SAVES = f"save_counter{VALUE}"
+"""How often a Checkpoint was saved."""
 
 
 def main() -> int:
@@ -107,14 +112,30 @@ def _files_of(prefix: str) -> list[Path]:
 
 
 def _step(path: str, source: TensorSource) -> int | None:
-    """Read the step of a checkpoint: its variable `global_step`, else the number that its name ends in."""
-    if "global_step" in source.names():
-        try:
-            return int(source.read("global_step"))
-        except (OpError, TypeError, ValueError):
-            return None
+    """Read the step of a checkpoint: its variable `global_step` or `step`, else the number that its name ends in.
+
+    A CheckpointManager ends names in how often it has saved, which says nothing of steps.
+    """
+    names = source.names()
+    for name in _step_names(source):
+        if name in names:
+            try:
+                return int(source.read(name))
+            except (OpError, TypeError, ValueError):
+                return None
     _, dash, number = path.removesuffix(ENDING).rpartition("-")
-    return int(number) if dash and number.isdecimal() else None
+    if not dash or not number.isdecimal():
+        return None
+    return None if SAVES in names and int(source.read(SAVES)) == int(number) else int(number)
+
+
+def _step_names(source: TensorSource) -> Iterator[str]:
+    """Name what may be the step: a Saver's `global_step`, or that under any name, or `step`, of a Checkpoint."""
+    yield "global_step"
+    if GRAPH_KEY in source.names():
+        for node in TrackableObjectGraph.FromString(source.read(GRAPH_KEY).item()).nodes:
+            yield from (kept.checkpoint_key for kept in node.attributes if kept.full_name == "global_step")
+    yield f"step{VALUE}"
 
 
 def _chosen(source: TensorSource, only: Sequence[str], without: Sequence[str] = ()) -> list[str]:

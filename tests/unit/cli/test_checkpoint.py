@@ -60,6 +60,30 @@ def test_ls_says_step_size_newest_and_what_is_not_whole(dtfctl: Dtfctl, folder: 
     assert [item["step"] for item in done.json["checkpoints"]] == [None, 2]
 
 
+@pytest.mark.parametrize(
+    ("child", "number", "says"),
+    [("step", None, 700), ("at", None, 700), ("weights", None, None), ("weights", 40, 40)],
+    ids=["called step", "of the graph", "without", "without, numbered by the program"],
+)
+def test_the_step_of_a_managers_checkpoint_is_not_how_often_it_has_saved(
+    dtfctl: Dtfctl, tmp_path: Path, child: str, number: int | None, says: int | None
+) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = {
+            "step": lambda: tf.get_variable("count", initializer=np.int64(700)),
+            "at": lambda: tf.get_variable("global_step", initializer=np.int64(700)),
+            "weights": lambda: tf.get_variable("w", initializer=np.float32(700)),
+        }
+        manager = tf.train.CheckpointManager(tf.train.Checkpoint(**{child: made[child]()}), str(tmp_path), 2)
+        manager.checkpoint.save_counter  # noqa: B018
+        session.run(tf.global_variables_initializer())
+        saved = manager.save(checkpoint_number=number)
+    assert [item["step"] for item in dtfctl("checkpoint", "ls", tmp_path, "-o", "json").json["checkpoints"]] == [says]
+    file = tmp_path / "all.safetensors"
+    assert dtfctl("checkpoint", "convert", saved, file).code == 0
+    assert dtfctl("checkpoint", "show", saved, "-o", "json").json["step"] == says
+
+
 def test_show_takes_a_folder_a_prefix_or_a_file_of_one(dtfctl: Dtfctl, folder: Path) -> None:
     for path in (folder, folder / "m-2", folder / "m-2.index", folder / "m-2.data-00000-of-00001"):
         done = dtfctl("checkpoint", "show", path)
