@@ -1,6 +1,6 @@
 """Teach an LSTM to count: it reads brackets one by one and says how deep it is inside of them.
 
-    dtfctl submit examples/bracket_lstm.py [--steps 150] [--picture bracket_lstm.png]
+    dtfctl submit examples/bracket_lstm.py [--steps 400] [--picture bracket_lstm.png]
 
 An answer needs all that was read before, so the network must keep a number for as long as the text goes on. Strings are
 drawn at random, up to 4 deep, with letters between the brackets, which count nothing. It learns on strings of 14 and is
@@ -73,7 +73,7 @@ def picture(file, symbols, depths, said, kept):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=150, help="steps of all workers together")
+    parser.add_argument("--steps", type=int, default=400, help="steps of all workers together")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--target", type=float, default=0.95, help="share of right depths to reach")
     parser.add_argument("--picture", metavar="FILE", help="write a picture of how it counts (needs matplotlib)")
@@ -97,7 +97,7 @@ def main() -> int:
         said = tf.argmax(scores, axis=2, output_type=tf.int32)
         step = tf.train.get_or_create_global_step()
         # A long string's gradient is a product of many factors and may be huge: it is cut to a length of 1.
-        optimizer = tf.train.AdamOptimizer(tf.train.exponential_decay(0.02, step, 75, 0.5))
+        optimizer = tf.train.AdamOptimizer(tf.train.exponential_decay(0.02, step, args.steps / 2, 0.5))
         gradients, variables = zip(*optimizer.compute_gradients(loss))
         gradients, _ = tf.clip_by_global_norm(gradients, 1.0)
         train_op = optimizer.apply_gradients(zip(gradients, variables), global_step=step)
