@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
+from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.kernels.context import StepContext
@@ -18,13 +19,6 @@ _MISSES = 4
 _MOST_MISSED = 0.2
 # Plans that have run so often have what is missing of their regions compiled.
 COMPILED_FROM = 16
-
-Shapes: TypeAlias = tuple[Any, ...]
-
-
-def shapes_of(args: Sequence[Any]) -> Shapes:
-    """Tell the shapes of a step's arguments, None for what is no array."""
-    return tuple([getattr(arg, "shape", None) for arg in args])
 
 
 @dataclass
@@ -44,13 +38,14 @@ class Adaptive:
     """A plan: one step at a time by the plan for the shapes seen, and those beside it by the plan for any.
 
     Args:
-        shapes: those of the arguments that it is for.
+        incoming: tells the shapes of what a step gets from outside.
+        shapes: those that it is for.
         lock: is held while steps are run by plans that have the same buffers.
-        changed: called when too many steps have other shapes, though their arguments have not.
+        changed: called when too many steps have other shapes, though what they get from outside has not.
         better: what takes its place; None where no region is missing.
 
     Attributes:
-        varied: called when some steps had arguments of other shapes.
+        varied: called when what some steps got from outside had other shapes.
         compiled_from: the step from which on its regions are compiled.
     """
 
@@ -61,6 +56,7 @@ class Adaptive:
         self,
         shaped: StraightLine,
         general: Plan,
+        incoming: Incoming,
         shapes: Shapes,
         lock: threading.Lock,
         changed: Callable[[], None],
@@ -69,6 +65,7 @@ class Adaptive:
         self.shaped = shaped
         self.general = general
         self.shapes = shapes
+        self._incoming = incoming
         self._lock = lock
         self.changed = changed
         self.varied: Callable[[], None] = lambda: None
@@ -86,10 +83,11 @@ class Adaptive:
             self._runs += 1
             if self._better is not None:
                 self._look(self._better)
+            shapes = self._incoming.shapes(step, args) if self._incoming.looks_ahead else None
             left = self.shaped.attempt(step, args, results)
             if left is not None:
                 if not left.dead:
-                    self._missed(shapes_of(args))
+                    self._missed(self._incoming.shapes(step, args) if shapes is None else shapes)
                 # What is left takes values out of buffers, which nobody else may fill meanwhile.
                 self.shaped.finish(step, args, results, left)
         finally:

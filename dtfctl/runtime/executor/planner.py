@@ -8,11 +8,12 @@ from functools import cached_property
 
 from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
 from dtfctl.runtime.compiler.pause import collector_paused
-from dtfctl.runtime.executor.adaptive import Adaptive, Better, Shapes
+from dtfctl.runtime.executor.adaptive import Adaptive, Better
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
+from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.loops import fold_loops, share_reads_with_loops
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
@@ -102,6 +103,7 @@ class Planner:
         if is_gpu(self.env.device) or not isinstance(general, StraightLine) or len(general.order) > _MOST_NODES:
             return general
         is_plain = any(PLAIN_PLAN in node.raw_attrs for node in self.graph)
+        incoming = Incoming(general.order, self.env)
         memory, lock = Memory(), threading.Lock()
 
         def shape(seen: Observation, shapes: Shapes) -> Plan:
@@ -111,8 +113,8 @@ class Planner:
             if not shaped.is_shaped:
                 return general
             better = Better(shaped.missing, lambda: again(seen)) if shaped.missing else None
-            plan = Adaptive(shaped, general, shapes, lock, changed, better)
-            plan.varied = lambda: use(Varied(general, lambda: self.interpreter, shape, plan, len(self.graph)))
+            plan = Adaptive(shaped, general, incoming, shapes, lock, changed, better)
+            plan.varied = lambda: use(Varied(general, lambda: self.interpreter, incoming, shape, plan, len(self.graph)))
             return plan
 
         def again(seen: Observation) -> StraightLine:
@@ -130,7 +132,7 @@ class Planner:
             return self.machine(heavy)
 
         has_choice = self._cores > 1 and not is_function
-        return Tuner(general, lambda: self.interpreter, shape, beside if has_choice else None, use)
+        return Tuner(general, lambda: self.interpreter, incoming, shape, beside if has_choice else None, use)
 
     @cached_property
     def schedule(self) -> Schedule:

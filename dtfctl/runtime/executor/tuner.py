@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dtfctl.runtime.executor.adaptive import Shapes, shapes_of
+from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
@@ -39,7 +39,8 @@ class Tuner:
     Args:
         straight: the plan to beat.
         interpreter: makes a plan that runs the same nodes and honours `step.trace`.
-        shape: makes the plan for shapes like those of the observed step, and of its arguments.
+        incoming: tells the shapes of what a step gets from outside.
+        shape: makes the plan for shapes like those of the observed step, and of what it got from outside.
         parallel: makes the plan that runs the given heavy nodes in threads, None where they are not worth it; None
             where there is one core.
         decide: called once with the chosen plan.
@@ -51,12 +52,14 @@ class Tuner:
         self,
         straight: Plan,
         interpreter: Callable[[], Plan],
+        incoming: Incoming,
         shape: Callable[[Observation, Shapes], Plan],
         parallel: Callable[[frozenset[Node]], Plan | None] | None,
         decide: Callable[[Plan], None],
     ) -> None:
         self._straight = straight
         self._make_interpreter = interpreter
+        self._incoming = incoming
         self._shape = shape
         self._make_parallel = parallel
         self._decide = decide
@@ -92,7 +95,7 @@ class Tuner:
     def _profile(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         timed, seen = copy.copy(step), Observation()
         timed.trace = seen
-        shapes = shapes_of(args)
+        shapes = self._incoming.shapes(step, args)
         self._make_interpreter().run(timed, args, results)
         self._straight = self._shape(seen, shapes)
         heavy = worth_running_beside(seen.spent)

@@ -1,4 +1,4 @@
-"""Plans for each of the shapes that a partition's arguments have: the last batch, the lengths of sentences, requests
+"""Plans for each of the shapes that a partition gets from outside: the last batch, the lengths of sentences, requests
 that were put together.
 """
 
@@ -7,11 +7,12 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from dtfctl.runtime.executor.adaptive import Adaptive, Shapes, shapes_of
+from dtfctl.runtime.executor.adaptive import Adaptive
+from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.kernels.context import StepContext
@@ -29,14 +30,15 @@ Shape: TypeAlias = Callable[[Observation, Shapes], Plan]
 
 
 class Varied:
-    """A plan: the one for the shapes of a step's arguments, and the one for any where there is none.
+    """A plan: the one for the shapes of what a step gets from outside, and the one for any where there is none.
 
     Shapes get a plan once the steps that had none have taken as long as it takes to make one; where there is no room
     for it, once they come twice as often as those that have one.
 
     Args:
         interpreter: makes a plan that runs the same nodes and honours `step.trace`.
-        shape: makes the plan for shapes like those of the observed step, and of its arguments.
+        incoming: tells the shapes of what a step gets from outside.
+        shape: makes the plan for shapes like those of the observed step, and of what it got from outside.
         first: the plan there is.
         nodes: how many a plan has.
     """
@@ -45,9 +47,16 @@ class Varied:
     runs_in_line = True
 
     def __init__(
-        self, general: Plan, interpreter: Callable[[], Plan], shape: Shape, first: Adaptive, nodes: int
+        self,
+        general: Plan,
+        interpreter: Callable[[], Plan],
+        incoming: Incoming,
+        shape: Shape,
+        first: Adaptive,
+        nodes: int,
     ) -> None:
         self.general = general
+        self._incoming = incoming
         self._interpreter = interpreter
         self._shape = shape
         self._plans: dict[Shapes, Plan] = {}
@@ -55,7 +64,7 @@ class Varied:
         self._uses: Counter[Shapes] = Counter()
         self._steps = 0
         # Seconds that steps without a plan have taken, and that making one takes.
-        self._spent: Counter[Shapes] = Counter()
+        self._spent: defaultdict[Shapes, float] = defaultdict(float)
         self._planning_s = _PLANNING_S
         self._lock = threading.Lock()
         self._add(first.shapes, first)
@@ -66,7 +75,7 @@ class Varied:
         return [shapes for shapes, plan in self._plans.items() if plan is not self.general]
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        shapes = shapes_of(args)
+        shapes = self._incoming.shapes(step, args)
         self._uses[shapes] += 1
         plan = self._plans.get(shapes)
         if plan is not None:
@@ -112,7 +121,7 @@ class Varied:
         self._steps = 0
         # Others may be counting meanwhile; what they count is lost.
         self._uses = Counter({one: uses // 2 for one, uses in list(self._uses.items()) if uses > 1})
-        self._spent = Counter({one: spent for one, spent in self._spent.items() if one in self._uses})
+        self._spent = defaultdict(float, {one: spent for one, spent in self._spent.items() if one in self._uses})
 
     def _add(self, shapes: Shapes, plan: Plan) -> None:
         if isinstance(plan, Adaptive):

@@ -191,3 +191,8 @@ def _topological(roots: Sequence[Node]) -> list[Node]:
             elif source not in seen:
                 stack.append((source, False))
     return order
+
+
+def executors_of(session: Any) -> list[Executor]:
+    """List the executors of a session of this process."""
+    return [e for step in session._backend._session.signatures._compiled.values() for e in step.local.executors]

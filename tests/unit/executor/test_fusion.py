@@ -12,12 +12,11 @@ import dtfctl.runtime as tf
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.executor import shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
-from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.kernels.compiled import jit, loops
 from dtfctl.runtime.kernels.into import parallel, pools, products
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.onednn import cache, find
-from tests.unit.executor.harness import GraphText, Runner
+from tests.unit.executor.harness import GraphText, Runner, executors_of
 
 F = np.float32
 
@@ -38,13 +37,9 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def executors(session: Any) -> list[Executor]:
-    return [e for step in session._backend._session.signatures._compiled.values() for e in step.local.executors]
-
-
 def planned(session: Any) -> Any:
     """The plan for known shapes of the largest partition."""
-    largest = max(executors(session), key=lambda e: len(e.graph))
+    largest = max(executors_of(session), key=lambda e: len(e.graph))
     assert isinstance(largest.plan, Adaptive)
     return largest.plan.shaped
 
@@ -83,7 +78,7 @@ def trained(config: config_pb2.ConfigProto, batches: list[int]) -> tuple[list[An
             for size in batches:
                 x = rng.standard_normal((size, 12, 12, 3)).astype(F)
                 session.run(train, {images: x, labels: np.eye(5, dtype=F)[rng.integers(0, 5, size)]})
-            largest = max(executors(session), key=lambda e: len(e.graph))
+            largest = max(executors_of(session), key=lambda e: len(e.graph))
             plan = largest.plan
             folded = done_by_others(plan.shaped) if isinstance(plan, Adaptive) else set()
             return session.run(variables), folded

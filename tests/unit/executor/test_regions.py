@@ -22,7 +22,8 @@ from dtfctl.runtime.kernels.into import updates
 from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.kernels.into.registry import Spec
 from dtfctl.runtime.kernels.native import calls, compiler, kept, machine, updating
-from tests.unit.executor.test_fusion import executors, node_by_node
+from tests.unit.executor.harness import executors_of
+from tests.unit.executor.test_fusion import node_by_node
 
 if not machine.can_compile():
     pytest.skip("llvmlite is not installed", allow_module_level=True)
@@ -64,7 +65,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def plans(session: Any) -> list[Any]:
-    return [e.plan.shaped for e in executors(session) if isinstance(e.plan, Adaptive)]
+    return [e.plan.shaped for e in executors_of(session) if isinstance(e.plan, Adaptive)]
 
 
 def regions(session: Any) -> list[Any]:

@@ -25,7 +25,7 @@ from dtfctl.runtime.kernels.into import updates
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory.shared_memory import common_arena
 from tests.support.golden import Case, cases
-from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
+from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner, executors_of
 
 F = np.float32
 
@@ -136,6 +136,30 @@ def test_plans_for_several_shapes_have_their_values_in_the_same_memory() -> None
     del first, blocks, other, again
     assert memory.nbytes < 101_000
     assert kept.memory.nbytes == 100_000
+
+
+@pytest.mark.usefixtures("ready")
+def test_each_of_the_shapes_that_an_iterator_gives_gets_a_plan() -> None:
+    sizes = [300, 400, 500]
+    given = [*sizes * 12, -1, *sizes]
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.data.Dataset.from_tensor_slices(given).map(lambda n: tf.ones([n]) * tf.cast(n, tf.float32))
+        x = tf.data.make_one_shot_iterator(rows).get_next()
+        weight = tf.get_variable("w", [], initializer=tf.ones_initializer())
+        y = tf.square(tf.exp(-x / 500.0 * weight))
+        session.run(weight.initializer)
+        for n in given:
+            if n < 0:
+                # An element that cannot be made is told by the step that asks for it, and the next one is there.
+                with pytest.raises(InvalidArgumentError):
+                    session.run(y)
+                continue
+            got = session.run(y)
+            np.testing.assert_allclose(got, np.square(np.exp(np.full(n, -n / 500, F))), rtol=1e-6)
+        (plan,) = [e.plan for e in executors_of(session) if isinstance(e.plan, Varied)]
+        assert sorted(plan.shapes) == [(((n,),),) for n in sizes]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(y)
 
 
 @pytest.mark.usefixtures("ready")

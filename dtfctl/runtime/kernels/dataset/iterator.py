@@ -52,6 +52,8 @@ class Iterator(Typed):
         self._iteration: Iteration | None = None
         self._next: Next | None = None
         self._position = 0
+        # What was looked at before it was asked for: an element, or the error there was instead.
+        self._ahead: Element | Exception | None = None
 
     def start(self, dataset: Dataset, step: StepContext, draws: Sequence[Draw] = ()) -> None:
         """Begin a new pass, whose first random choices may be known.
@@ -67,6 +69,7 @@ class Iterator(Typed):
         try:
             old = self._iteration
             self._dataset, self._iteration, self._next, self._position = dataset, iteration, following, 0
+            self._ahead = None
         finally:
             self._release()
         if old is not None:
@@ -81,20 +84,41 @@ class Iterator(Typed):
         """
         self._acquire(step.cancellation)
         try:
-            if self._next is None or self._iteration is None:
-                raise FailedPreconditionError(
-                    "GetNext() failed because the iterator has not been initialized. Ensure that you have run the "
-                    "initializer operation for this iterator before getting the next element."
-                )
-            self._iteration.cancellation = step.cancellation
-            try:
-                element = self._next()
-            except EndOfSequence:
-                raise OutOfRangeError("End of sequence") from None
+            found = self._take(step.cancellation) if self._ahead is None else self._ahead
+            self._ahead = None
+            if isinstance(found, Exception):
+                raise found
             self._position += 1
-            return element
+            return found
         finally:
             self._release()
+
+    def next_shapes(self, step: StepContext) -> tuple[tuple[int, ...], ...]:
+        """Tell the shapes of what the next `next` gives, and make that; nothing where it gives nothing."""
+        self._acquire(step.cancellation)
+        try:
+            if self._ahead is None:
+                try:
+                    self._ahead = self._take(step.cancellation)
+                except FailedPreconditionError:
+                    return ()
+                except Exception as error:
+                    self._ahead = error
+            return () if isinstance(self._ahead, Exception) else tuple(value.shape for value in self._ahead)
+        finally:
+            self._release()
+
+    def _take(self, cancellation: CancellationToken) -> Element:
+        if self._next is None or self._iteration is None:
+            raise FailedPreconditionError(
+                "GetNext() failed because the iterator has not been initialized. Ensure that you have run the "
+                "initializer operation for this iterator before getting the next element."
+            )
+        self._iteration.cancellation = cancellation
+        try:
+            return self._next()
+        except EndOfSequence:
+            raise OutOfRangeError("End of sequence") from None
 
     def state(self, step: StepContext) -> IteratorState:
         """Return where the pass stands: with the dataset, all there is to know of a deterministic one."""
