@@ -139,27 +139,33 @@ def test_plans_for_several_shapes_have_their_values_in_the_same_memory() -> None
 
 
 @pytest.mark.usefixtures("ready")
-def test_each_of_the_shapes_that_an_iterator_gives_gets_a_plan() -> None:
+@pytest.mark.parametrize("is_chosen", [False, True], ids=["one shot", "by a string that is fed"])
+def test_each_of_the_shapes_that_an_iterator_gives_gets_a_plan(is_chosen: bool) -> None:
     sizes = [300, 400, 500]
     given = [*sizes * 12, -1, *sizes]
     with tf.Graph().as_default(), tf.Session() as session:
         rows = tf.data.Dataset.from_tensor_slices(given).map(lambda n: tf.ones([n]) * tf.cast(n, tf.float32))
-        x = tf.data.make_one_shot_iterator(rows).get_next()
+        one = tf.data.make_one_shot_iterator(rows)
+        which = tf.placeholder(tf.string, [])
+        chosen = tf.data.Iterator.from_string_handle(which, tf.float32, [None])
+        x = (chosen if is_chosen else one).get_next()
         weight = tf.get_variable("w", [], initializer=tf.ones_initializer())
-        y = tf.square(tf.exp(-x / 500.0 * weight))
+        keep = tf.nn.dropout(tf.ones([10]), 1.0)
+        y = tf.square(tf.exp(-x / 500.0 * weight)) * keep[0]
         session.run(weight.initializer)
+        feeds = {which: session.run(one.string_handle())} if is_chosen else {}
         for n in given:
             if n < 0:
                 # An element that cannot be made is told by the step that asks for it, and the next one is there.
                 with pytest.raises(InvalidArgumentError):
-                    session.run(y)
+                    session.run(y, feeds)
                 continue
-            got = session.run(y)
+            got = session.run(y, feeds)
             np.testing.assert_allclose(got, np.square(np.exp(np.full(n, -n / 500, F))), rtol=1e-6)
         (plan,) = [e.plan for e in executors_of(session) if isinstance(e.plan, Varied)]
-        assert sorted(plan.shapes) == [(((n,),),) for n in sizes]
+        assert sorted(shapes[-1] for shapes in plan.shapes) == [((n,),) for n in sizes]
         with pytest.raises(tf.errors.OutOfRangeError):
-            session.run(y)
+            session.run(y, feeds)
 
 
 @pytest.mark.usefixtures("ready")
