@@ -160,7 +160,9 @@ export class Session {
     return Array.from(pairs, ([to, value]) => {
       const name = this.outputName(to);
       const known = to instanceof Output ? to : this.graph.find(name.split(":")[0]!)?.outputs[Number(name.split(":")[1])];
-      return { name, tensor: tensor(value, known?.dtype).toProto() };
+      const held = tensor(value, known?.dtype);
+      if (known?.op.type === "Placeholder") refuseMisfit(known, held);
+      return { name, tensor: held.toProto() };
     });
   }
 
@@ -169,6 +171,15 @@ export class Session {
     const how = { timeoutMs: this.options.timeoutMs, ...options };
     return answer.decode(await this.transport.call(method, kind.encode(request), how));
   }
+}
+
+/** Servers do not look at what a placeholder says of its shape: what they are fed goes where it would have gone. */
+function refuseMisfit(to: Output, held: Tensor): void {
+  const said = to.op.node.attr?.get("shape")?.shape;
+  if (said === undefined || said.unknownRank) return;
+  const wanted = (said.dim ?? []).map((dim) => Number(dim.size));
+  const fits = wanted.length === held.shape.length && wanted.every((size, i) => size < 0 || size === held.shape[i]);
+  if (!fits) throw new RangeError(`${to.name} is of shape [${wanted}] and is fed a tensor of shape [${held.shape}]`);
 }
 
 /** A step that is fed and fetched in parts. */

@@ -87,6 +87,19 @@ test("ops check what they are given before anything is sent", () => {
   assert.throws(() => new Tensor("float32", [3], new Float32Array(2)), /3 elements, not 2/);
 });
 
+test("a placeholder is fed what has its shape", () => within(async (g, session) => {
+  const rows = placeholder(g, "float32", [-1, 2], "rows"), one = placeholder(g, "float32", [], "one"), any = placeholder(g, "float32", null, "any");
+  const twice = (x) => ops.Add(g, { x, y: x });
+  const misfit = /rows:0 is of shape \[-1,2\] and is fed a tensor of shape \[2\]/;
+  await assert.rejects(session.run(twice(rows), [[rows, [1, 2]]]), misfit);
+  await assert.rejects(session.run(twice(rows), { rows: [1, 2] }), misfit);
+  await assert.rejects(session.run(twice(rows), [[rows, [[1, 2, 3]]]]), RangeError);
+  await assert.rejects(session.run(twice(one), [[one, [1]]]), RangeError);
+  assert.deepEqual((await session.run(twice(rows), [[rows, [[1, 2], [3, 4]]]])).toArray(), [[2, 4], [6, 8]]);
+  const found = await session.run([twice(one), twice(any), twice(any)], [[one, 1], [any, [[3]]]]);
+  assert.deepEqual(found.map((each) => each.toArray()), [2, [[6]], [[6]]]);
+}));
+
 test("lists, several outputs, and types from values", () => within(async (g, session) => {
   const joined = ops.ConcatV2(g, { values: [[[1, 2]], [[3, 4]]], axis: 0 });
   const parts = ops.Split(g, { split_dim: 0, value: joined, num_split: 2 });

@@ -1221,7 +1221,9 @@ var Session = class {
     return Array.from(pairs, ([to, value]) => {
       const name = this.outputName(to);
       const known = to instanceof Output ? to : this.graph.find(name.split(":")[0])?.outputs[Number(name.split(":")[1])];
-      return { name, tensor: tensor(value, known?.dtype).toProto() };
+      const held = tensor(value, known?.dtype);
+      if (known?.op.type === "Placeholder") refuseMisfit(known, held);
+      return { name, tensor: held.toProto() };
     });
   }
   async call(method, kind, request, answer, options) {
@@ -1230,6 +1232,13 @@ var Session = class {
     return answer.decode(await this.transport.call(method, kind.encode(request), how));
   }
 };
+function refuseMisfit(to, held) {
+  const said = to.op.node.attr?.get("shape")?.shape;
+  if (said === void 0 || said.unknownRank) return;
+  const wanted = (said.dim ?? []).map((dim) => Number(dim.size));
+  const fits = wanted.length === held.shape.length && wanted.every((size, i) => size < 0 || size === held.shape[i]);
+  if (!fits) throw new RangeError(`${to.name} is of shape [${wanted}] and is fed a tensor of shape [${held.shape}]`);
+}
 export {
   ConnectTransport,
   Graph,

@@ -22,6 +22,7 @@ from tests.cluster.conftest import spec_of, wait_until
 from tests.interop.typescript import client
 
 ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = client.FOLDER / "examples" / "train.mjs"
 DTFCTL = json.dumps([sys.executable, "-m", "dtfctl"])
 STOCK = """
 import sys
@@ -198,6 +199,10 @@ def test_a_task_answers_nobody_without_a_certificate(cluster: Cluster) -> None:
     client.run_tests("stranger.test.mjs", SERVER=f"grpc://{address}", CLUSTER=cluster.name)
 
 
+def test_the_page_has_the_example_as_it_is() -> None:
+    assert f"```js\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "typescript.md").read_text()
+
+
 @pytest.mark.slow
 def test_the_example_learns(cluster: Cluster, tmp_path: Path) -> None:
     folder = client.built()
@@ -207,7 +212,7 @@ def test_the_example_learns(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "dtfctl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dtfctl "$@"\n')
     (tmp_path / "dtfctl").chmod(0o755)
     script = tmp_path / "train.mjs"
-    script.write_text((folder / "examples" / "train.mjs").read_text())
+    script.write_text(EXAMPLE.read_text())
     assert len(script.read_text().splitlines()) <= 26
     done = subprocess.run(
         [client.node(), script, cluster.name],
