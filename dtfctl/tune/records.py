@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from dtfctl.launcher.errors import Conflict
 from dtfctl.tune.schedule import Leg, Past
-from dtfctl.tune.space import Study
-from dtfctl.values import value
+from dtfctl.tune.space import Stop, Study
+from dtfctl.values import replace, value
 
 FILE = "study.jsonl"
 
@@ -69,7 +69,9 @@ class Records:
         """`begin` and `end` of legs, as they happened."""
         self.uid = ""
         self._attempts: collections.Counter[tuple[int, int]] = collections.Counter()
-        digest = hashlib.sha256(f"{study!r}\n{script}".encode()).hexdigest()
+        # How far a search goes, and how much at once, may be changed; what is searched may not.
+        asked = replace(study, trials=0, stop=Stop(), at_once=None)
+        digest = hashlib.sha256(f"{asked!r}\n{script}".encode()).hexdigest()
         for number, line in enumerate(self._read(), 1):
             try:
                 self._take(json.loads(line), digest, folder)
@@ -155,8 +157,8 @@ class Records:
             self.uid = record["study"]["uid"]
             if record["study"]["digest"] != digest:
                 raise Conflict(
-                    f"the study in {folder} has another file, script or arguments",
-                    "choose another --folder for this one",
+                    f"the study in {folder} searches something else: another file, script or arguments",
+                    "choose another --folder for this one; only `trials`, `stop` and `at_once` may be changed",
                 )
         elif "begin" in record:
             found = record["begin"]

@@ -225,11 +225,15 @@ class Search:
             return ""
         if stop.score is not None and not self.study.better(stop.score, best.score):
             return f"a score of {stop.score:g} is reached"
-        if stop.patience is not None:
-            begun = 1 + max(key[0] for key in self.records.ended)
-            if begun - best.key[0] > stop.patience:
-                return f"{stop.patience} trials were no better"
+        if stop.patience is not None and self._no_better() >= stop.patience:
+            return f"{stop.patience} trials were no better"
         return ""
+
+    def _no_better(self) -> int:
+        """Count the trials that ended since the best did, of those that ran for the whole budget: others may yet be."""
+        ended = [one for key, one in self.records.ended.items() if self.records.legs[key].budget == self._full]
+        best = self.best
+        return len(ended) - 1 - ended.index(best) if best is not None and best in ended else 0
 
     def _submit(self, leg: Leg) -> None:
         settings = {name: leg.settings[name] for name in self.study.parameters}

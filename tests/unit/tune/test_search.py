@@ -228,6 +228,17 @@ def test_a_study_ends_early_where_it_is_told_to(tmp_path: Path, stop: Stop, says
     assert len(cluster.requests) < 100 and says in search.over
 
 
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband"])
+def test_patience_is_with_trials_that_ran_for_the_whole_budget(tmp_path: Path, scheduler: str) -> None:
+    """One that is far ahead of the others has not won: they begin with less, and go on."""
+    budget = Budget("steps", 10, 90)
+    study = a_study(trials=500, sampler="random", scheduler=scheduler, budget=budget, stop=Stop(patience=3))
+    search = lead(FakeCluster(), study, tmp_path / "s")
+    assert "3 trials were no better" in search.over
+    whole = [one.score for key, one in search.records.ended.items() if search.records.legs[key].budget == 90]
+    assert search.best is not None and len(whole) - 1 - whole.index(search.best.score) >= 3
+
+
 def test_trials_that_fail_are_told_and_left(tmp_path: Path) -> None:
     cluster = FakeCluster()
     cluster.fails = lambda trial: trial % 2 == 0
@@ -253,9 +264,23 @@ def test_one_study_is_led_once_and_is_not_another(tmp_path: Path) -> None:
         Search(cluster, study, Program("train.py"), tmp_path / "s")
     first.close()
     with pytest.raises(Conflict, match="another file"):
-        Search(cluster, a_study(trials=3), Program("train.py"), tmp_path / "s")
+        Search(cluster, a_study(seed=3), Program("train.py"), tmp_path / "s")
     with pytest.raises(UsageError, match="wants 3 workers"):
         lead(FakeCluster(tasks=2), a_study(workers=3), tmp_path / "w")
+
+
+@pytest.mark.parametrize("scheduler", ["none", "asha", "hyperband", "pbt"])
+def test_a_study_that_is_over_goes_on_with_more_trials(tmp_path: Path, scheduler: str) -> None:
+    (tmp_path / "train.py").write_text("")
+    cluster, budget = FakeCluster(tasks=1), Budget("steps", 10, 30)
+    first = lead(cluster, a_study(scheduler=scheduler, budget=budget, stop=Stop(patience=12)), tmp_path / "s")
+    before = len(cluster.requests)
+    more = lead(cluster, a_study(scheduler=scheduler, budget=budget, trials=20, at_once=1), tmp_path / "s")
+    assert {leg.trial for leg in first.records.legs.values()} == set(range(12))
+    assert {leg.trial for leg in more.records.legs.values()} == set(range(20))
+    assert more.over == "all trials have run"
+    assert {key: more.records.ended[key] for key in first.records.ended} == first.records.ended
+    assert len(cluster.requests) - before == len(more.records.ended) - len(first.records.ended), "no leg ran twice"
 
 
 def test_what_matters_is_said_of_enough_trials() -> None:
