@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.op_signature import OpSignature, parse_signature, register_op
+from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.kernels.registry import Factory, register_kernel
 
 MOST_NODES = 64
@@ -55,8 +56,12 @@ def register_fused(
 
     Raises:
         InvalidArgumentError: the signature does not fit the pattern, the pattern computes nothing, does not use a
-            parameter, holds variables or random numbers, or is large; or another op has the name.
+            parameter, holds variables or random numbers, or is large; another op has the name; or there are no such
+            devices.
     """
+    unknown = set(devices) - {"CPU", "GPU"}
+    if unknown or not devices:
+        raise InvalidArgumentError(f"{op}: devices are 'CPU' and 'GPU', not {sorted(unknown)}")
     names = [*inspect.signature(pattern).parameters]
     kinds = tuple(as_dtype(kind) for kind in types)
     notation = op if "(" in op else _notation(op, names, pattern, kinds)
@@ -79,7 +84,7 @@ def _notation(op: str, names: list[str], pattern: Callable[..., Any], kinds: tup
     if not kinds:
         raise InvalidArgumentError(f"{op}: `types` is empty")
     with Graph().as_default():
-        outputs = len(_outputs(pattern(*(apply_op("Placeholder", dtype=kinds[0], name=name) for name in names))))
+        outputs = len(_outputs(op, pattern(*(apply_op("Placeholder", dtype=kinds[0], name=name) for name in names))))
     inputs = ", ".join(f"{name}: T" for name in names)
     given = ", ".join(f"output_{i}: T" for i in range(outputs))
     words = ", ".join(_WORDS.get(kind.name, kind.name) for kind in kinds)
@@ -89,8 +94,11 @@ def _notation(op: str, names: list[str], pattern: Callable[..., Any], kinds: tup
 _WORDS = {"float32": "float", "float64": "double"}
 
 
-def _outputs(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, (list, tuple)) else [found]
+def _outputs(op: str, found: Any) -> list[Any]:
+    outputs = list(found) if isinstance(found, (list, tuple)) else [found]
+    if not outputs or not all(isinstance(output, Tensor) for output in outputs):
+        raise InvalidArgumentError(f"{op}: the pattern returns {found!r}, and is to return a tensor or several")
+    return outputs
 
 
 def _choices(signature: OpSignature) -> Iterator[dict[str, DType]]:
@@ -121,7 +129,7 @@ def _traced(signature: OpSignature, pattern: Callable[..., Any], chosen: dict[st
             apply_op("Placeholder", dtype=arg.dtype or chosen[arg.type_attr], name=f"input_{i}")
             for i, arg in enumerate(signature.inputs)
         ]
-        outputs = _outputs(pattern(*inputs))
+        outputs = _outputs(name, pattern(*inputs))
         if len(outputs) != len(signature.outputs):
             raise InvalidArgumentError(f"{name}: the pattern gives {len(outputs)} of {len(signature.outputs)} outputs")
         for output, arg in zip(outputs, signature.outputs):

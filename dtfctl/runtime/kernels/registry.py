@@ -40,6 +40,7 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.op_signature import op_family
 from dtfctl.runtime.framework.plugins import load_plugins
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.own import looked_at
 from dtfctl.runtime.kernels.promises import NONE, Promises
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def register_kernel(
         for name in (op,) if isinstance(op, str) else op:
             spec = KernelSpec(
                 name,
-                factory,
+                looked_at(factory) if op_family(name) == "custom" else factory,
                 devices,
                 allowed,
                 step,

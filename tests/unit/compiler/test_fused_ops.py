@@ -477,3 +477,37 @@ assert any("RowNorms" in label for label in labels), labels
 """
     environment = {**os.environ, "DTF_OPS": "my_norms", "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda x: np.zeros(2), "gave float64 as output 0, which is float32"),
+        (lambda x: 1.5, "gave float as output 0"),
+        (lambda x: (x, x), "gave a tuple of 2, and .* has 1 outputs"),
+        (lambda x: None, "gave NoneType, and .* has 1 outputs"),
+    ],
+)
+def test_what_a_kernel_gives_is_held_to_its_op(request: pytest.FixtureRequest, made: Any, says: str) -> None:
+    name = f"Held{abs(hash(request.node.nodeid))}"
+    tf.register_fused(name, pattern=scaled, kernel=lambda build: made)
+    with tf.Graph().as_default(), pytest.raises(tf.errors.InternalError, match=says):
+        run(scaled(tf.placeholder(tf.float32, [None], name="x")), {"x:0": [1.0, 2.0]})
+
+
+def test_a_kernel_of_two_outputs_gives_two(request: pytest.FixtureRequest) -> None:
+    """An array was taken for its rows."""
+    name = f"Two{abs(hash(request.node.nodeid))}"
+    tf.register_fused(name, pattern=lambda x: (tf.exp(tf.tanh(x)), tf.tanh(x)), kernel=lambda build: np.tanh)
+    with tf.Graph().as_default(), pytest.raises(tf.errors.InternalError, match=r"gave ndarray, and .* has 2 outputs"):
+        inner = tf.tanh(tf.placeholder(tf.float32, [None], name="x"))
+        run([tf.exp(inner), inner], {"x:0": [1.0, 2.0]})
+
+
+def test_what_is_no_pattern_and_no_device_is_told() -> None:
+    for pattern in (lambda x: 3, lambda x: (), lambda x: None):
+        with pytest.raises(InvalidArgumentError, match="Odd: the pattern returns"):
+            tf.register_fused("Odd", pattern=pattern, kernel=scaled_kernel)
+    for devices in (("TPU",), ()):
+        with pytest.raises(InvalidArgumentError, match="Odd: devices are 'CPU' and 'GPU'"):
+            tf.register_fused("Odd", pattern=scaled, kernel=scaled_kernel, devices=devices)
