@@ -46,7 +46,6 @@ class Adaptive:
 
     Attributes:
         varied: called when what some steps got from outside had other shapes.
-        compiled_from: the step from which on its regions are compiled.
     """
 
     engine = "shaped"
@@ -69,7 +68,6 @@ class Adaptive:
         self._lock = lock
         self.changed = changed
         self.varied: Callable[[], None] = lambda: None
-        self.compiled_from = COMPILED_FROM
         self._runs = 0
         self._misses = 0
         self._others = 0
@@ -96,7 +94,7 @@ class Adaptive:
     def _look(self, better: Better) -> None:
         """Have regions compiled, and take the better plan once they are; nothing is waited for."""
         if better.request is None:
-            if self._runs >= self.compiled_from:
+            if self._runs >= COMPILED_FROM:
                 better.request = COMPILER.request(better.missing)
         elif better.request.is_done:
             self._better = None

@@ -23,8 +23,6 @@ _MOST_PLANS, _MOST_NODES = 64, 100_000
 _PLANNING_S, _WORTH = 0.02, 1.0
 # Steps after which what was before counts half, and shapes whose steps are counted.
 _PERIOD, _MOST_COUNTED = 4096, 4096
-# Steps of a plan before its regions are compiled: each of the shapes has regions of its own.
-_COMPILED_FROM = 64
 
 Shape: TypeAlias = Callable[[Observation, Shapes], Plan]
 
@@ -126,7 +124,6 @@ class Varied:
     def _add(self, shapes: Shapes, plan: Plan) -> None:
         if isinstance(plan, Adaptive):
             plan.changed = lambda: self._give_up(shapes)
-            plan.compiled_from = _COMPILED_FROM
         self._plans[shapes] = plan
 
     def _give_up(self, shapes: Shapes) -> None:
