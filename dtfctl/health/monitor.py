@@ -40,6 +40,8 @@ class HealthLimits:
     """A task that is not ready after this hangs."""
     progress_s: float = 60.0
     """A process that has work to do and gets no further in this time hangs."""
+    idle_s: float = 600.0
+    """A group whose processes all do nothing for so long hangs, where they report no progress."""
 
 
 class Monitor:

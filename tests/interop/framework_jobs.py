@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,14 @@ def python_of(package: str) -> str:
     return python
 
 
+def python_with(package: str, module: str) -> str:
+    """The interpreter that has a package and a module beside it; skips the test where there is none."""
+    python = python_of(package)
+    if subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no {module}")
+    return python
+
+
 @dataclass
 class Run:
     """What a job did."""
@@ -47,6 +56,7 @@ class Run:
     events: list[str] = field(default_factory=list)
     again_s: float = 0.0
     """From the fault to the next line that matches `again`."""
+    job_id: str = ""
 
     @property
     def text(self) -> str:
@@ -95,4 +105,4 @@ def run(
     assert (status.state, status.exit_code) == ("succeeded", 0), status.reason + "\n".join(lines[-40:])
     events = [event.kind for event in cluster.events() if event.subject.startswith(f"job:{job_id}")]
     after = [client.address for client in status.clients if client.address]
-    return Run(status, lines, [*before, *after], events, again_s)
+    return Run(status, lines, [*before, *after], events, again_s, job_id)

@@ -7,15 +7,16 @@ undisturbed run. DTF_TEST_TENSORFLOW, DTF_TEST_TORCH and DTF_TEST_JAX name the i
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.spec.model import Health
 from tests.cluster.conftest import STUB_COMMAND, spec_of
 from tests.faults.conftest import Measured, measured
-from tests.interop.framework_jobs import python_of, run
+from tests.interop.framework_jobs import python_of, python_with, run
 
 __all__ = ["measured"]
 pytestmark = pytest.mark.interop
@@ -63,6 +64,92 @@ def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluste
     assert done.events.count("job.starts-again") == 1
 
 
+HANGS = """
+import json, os, signal, sys, time
+import torch, torch._dynamo, torch.distributed as dist
+from sklearn.datasets import load_digits
+from torch.nn.parallel import DistributedDataParallel
+
+how, tells = sys.argv[1], sys.argv[2] == "tells"
+dist.init_process_group("gloo")
+rank, start = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"]
+saved = os.environ["DTF_CHECKPOINT_DIR"] + "/digits.pt"
+digits = load_digits()
+images, labels = torch.tensor(digits.data[rank::2], dtype=torch.float32) / 16, torch.tensor(digits.target[rank::2])
+torch.manual_seed(0)
+model = torch.nn.Linear(64, 10)
+begin = 0
+if os.path.exists(saved):
+    begin, weights = torch.load(saved)
+    model.load_state_dict(weights)
+print("begins at", begin, flush=True)
+model = DistributedDataParallel(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+for step in range(begin, 60):
+    if rank == 1 and start == "0" and step == 30:
+        print("hangs", flush=True)
+        if how == "stops":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(1e6)
+    loss = torch.nn.functional.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if tells:
+        with open(os.environ["DTF_PROGRESS_FILE"], "a") as file:
+            file.write(json.dumps({"step": step + 1, "total": 60}) + chr(10))
+    if rank == 0 and (step + 1) % 10 == 0:
+        torch.save((step + 1, model.module.state_dict()), saved + ".new")
+        os.rename(saved + ".new", saved)
+    dist.barrier()
+print("right", (model(images).argmax(1) == labels).float().mean().item(), flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two workers, which soon are found to hang."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DTFCTL_HOME", str(tmp_path_factory.mktemp("impatient") / "home"))
+        made = Cluster.up(
+            spec_of("impatient", ps=0, health=Health(progress=6.0, idle=14.0)), task_command=STUB_COMMAND
+        ).cluster
+        assert made is not None
+        try:
+            yield made
+        finally:
+            made.down(grace_s=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "reports", "why"),
+    [
+        ("stops", "silent", "worker/1: stopped by a signal for"),
+        ("sleeps", "tells", "hangs: no progress since step 30 for"),
+        ("sleeps", "silent", "hangs: none of its processes has done anything for"),
+    ],
+)
+def test_a_rank_of_torch_that_hangs_is_found_and_all_go_on(
+    impatient: Cluster, tmp_path: Path, how: str, reports: str, why: str
+) -> None:
+    """The others wait for it in a collective operation, and would for half an hour."""
+    script = tmp_path / "hangs.py"
+    script.write_text(HANGS)
+    done = run(impatient, "torch", python_with("TORCH", "sklearn"), str(script), how, reports)
+    assert (done.status.restarts, done.status.starts) == (1, 2)
+    assert done.lines.count("hangs") == 1
+    assert done.lines.count("begins at 0") == 2
+    assert done.lines.count("begins at 30") == 2, "from the newest checkpoint"
+    right = [float(line.split()[1]) for line in done.lines if line.startswith("right ")]
+    assert len(right) == 2 and min(right) > 0.9
+    events = [event for event in impatient.events() if done.job_id in event.subject]
+    assert any(event.kind == "job.starts-again" and why in event.reason for event in events), events
+    named = [event.subject for event in events if event.kind == "task.suspect"]
+    assert bool(named) == (how == "sleeps" and reports == "silent"), "which is named before"
+
+
 @pytest.mark.slow
 def test_a_killed_process_restarts_all_of_jax_from_the_checkpoint(cluster: Cluster) -> None:
     done = run(
@@ -85,13 +172,10 @@ def test_a_killed_process_restarts_all_of_jax_from_the_checkpoint(cluster: Clust
 
 @pytest.mark.nightly
 def test_jax_learns_digits_although_a_process_is_killed(cluster: Cluster) -> None:
-    python = python_of("JAX")
-    if subprocess.run([python, "-c", "import sklearn"], capture_output=True, check=False).returncode:
-        pytest.skip(f"{python} has no scikit-learn")
     done = run(
         cluster,
         "jax",
-        python,
+        python_with("JAX", "sklearn"),
         "jax_digits.py",
         *("--epochs", "12", "--pause", "0.2"),
         victim="worker/1",

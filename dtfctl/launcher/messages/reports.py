@@ -57,6 +57,8 @@ class ClientReport:
     """The way in which the limits are held, for people."""
     out_of_memory: bool = False
     """Whether the memory limit caused the newest end."""
+    idle_s: float | None = None
+    """How long it had done nothing when that was as long as it may be; None: it works, or tells how far it is."""
 
     @property
     def name(self) -> str:

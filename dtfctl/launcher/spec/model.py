@@ -252,6 +252,13 @@ class Health:
     lease: Seconds = option(Duration(), "A cut-off host stops its own tasks after this.", "15s", default=15.0)
     startup: Seconds = option(Duration(), "No progress is expected before this.", "5m", default=300.0)
     progress: Seconds = option(Duration(), "After that: no step in this time means hung.", "60s", default=60.0)
+    idle: Seconds = option(
+        Duration(),
+        "A torch or JAX job that reports no progress starts again when none of its processes has used a processor or a "
+        "GPU for so long.",
+        "5m",
+        default=600.0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

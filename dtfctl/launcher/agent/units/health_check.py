@@ -44,7 +44,8 @@ def judge_stopped(stopped_since: float | None, limits: HealthLimits, now: float)
 def judge_idle(idle_s: float, limits: HealthLimits, *, was_suspect: bool, gpus: str = "") -> Finding | None:
     """Judge a process of a group that says nothing of its progress: one that uses no processor time may wait for ever.
 
-    It is not killed for that: a program may wait for its data as long as it likes. `gpus`: those that it has, and that
+    It is not killed for that: it may wait for another, and that one for its data. That none of a group works is for
+    the controller to see. `gpus`: those that it has, and that
     did nothing either; one that keeps a GPU busy is not idle.
     """
     if idle_s >= limits.progress_s:

@@ -26,8 +26,10 @@ from dtfctl.launcher.messages.orders import ClientOrder, job_process
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.values import replace
 
-IDLE_SHARE = 0.005
-"""A process that uses less of a processor is idle."""
+IDLE_SHARE = 0.01
+"""A process that uses less of a processor is idle: threads of torch and JAX look at their clocks, whatever it does."""
+IDLE_BURST_S = 0.05
+"""How much of a processor's time an idle process uses at once at the most; the kernel counts in hundredths."""
 
 
 class JobUnit(Unit):
@@ -50,7 +52,11 @@ class JobUnit(Unit):
         """It has reported progress since its start."""
         self.worked_at = 0.0
         """When it last used processor time worth the name."""
+        self._used_s = 0.0
+        """The processor time that it has used beyond the share of an idle one."""
         self.is_suspect = False
+        self.idle_s: float | None = None
+        """How long it had done nothing when that was as long as it may be."""
 
     @property
     def slot(self) -> str:
@@ -123,10 +129,12 @@ class JobUnit(Unit):
         super().watch(limits, now)
         self.advanced_at = self.worked_at = now
         self.has_advanced = self.is_suspect = False
+        self.idle_s = None
 
     def on_cpu(self, used_s: float, elapsed_s: float, now: float) -> None:
         """Note that it works, where it does more than to look at its clock now and then."""
-        if used_s > IDLE_SHARE * elapsed_s:
+        self._used_s = min(IDLE_BURST_S, max(0.0, self._used_s + used_s - IDLE_SHARE * elapsed_s))
+        if self._used_s >= IDLE_BURST_S:
             self.worked_at = now
 
     def find_progress(self) -> None:
@@ -161,6 +169,7 @@ class JobUnit(Unit):
         latest = None if self.progress is None else self.progress.latest
         if self.record.state == "running" and latest is None and self.order is not None and self.order.restart.together:
             return self._judge_idle(limits, now)
+        self.idle_s = None
         if self.record.state != "running" or latest is None or not self.state.peers.is_whole():
             self.advanced_at = now
             return None
@@ -168,7 +177,7 @@ class JobUnit(Unit):
 
     def _judge_idle(self, limits: HealthLimits, now: float) -> Finding | None:
         """Judge one that reports no progress by what it uses; where it has GPUs, these have been looked at too."""
-        gpus, every_s = "", min(gpu_watch.LOOK_S, limits.progress_s / 2)
+        gpus, every_s = "", min(gpu_watch.LOOK_S, limits.progress_s / 2, limits.idle_s / 2)
         if now - self.worked_at >= every_s:
             look = self.state.gpus.look(now, every_s)
             if look is None or look.at <= self.worked_at:
@@ -178,7 +187,12 @@ class JobUnit(Unit):
             if any(busy >= gpu_watch.BUSY_PERCENT for busy in seen.values()):
                 self.worked_at = look.at
             gpus = f"GPU {', '.join(map(str, seen))}" if seen else ""
-        finding = judge_idle(now - self.worked_at, limits, was_suspect=self.is_suspect, gpus=gpus)
+        idle_s = now - self.worked_at
+        if idle_s < limits.idle_s:
+            self.idle_s = None
+        elif self.idle_s is None:
+            self.idle_s = idle_s
+        finding = judge_idle(idle_s, limits, was_suspect=self.is_suspect, gpus=gpus)
         if finding is not None:
             self.is_suspect = finding.verdict == "suspect"
         return finding
@@ -215,6 +229,7 @@ class JobUnit(Unit):
             rss_bytes=None if self.stat is None else self.stat.rss_bytes,
             limits=record.limits,
             out_of_memory=record.out_of_memory,
+            idle_s=self.idle_s if record.is_alive else None,
         )
 
     def _held_generation(self) -> int:

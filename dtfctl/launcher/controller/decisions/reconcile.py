@@ -159,6 +159,7 @@ def health_limits(spec: ClusterSpec) -> HealthLimits:
         busy_limit_s=rules.progress,
         startup_s=rules.startup,
         progress_s=rules.progress,
+        idle_s=rules.idle,
     )
 
 

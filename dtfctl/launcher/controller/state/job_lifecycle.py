@@ -143,7 +143,7 @@ def _decide(
     if given_up:
         return replace(job, ending=Ending("failed", 1, given_up))
     if job.framework.restarts == "all":
-        blame = _not_its_fault(job, current, tasks)
+        blame = _not_its_fault(job, current, tasks) or _all_idle(job, current)
         if blame:
             return _again(job, blame, view, now)
     if bad:
@@ -276,6 +276,19 @@ def _not_its_fault(job: JobRecord, current: Mapping[str, ClientReport], tasks: M
         if task is not None and task.state == "lost" and (report is None or report.state != "done"):
             return f"{placed.name}: its host {task.host} {LOST_WORDS}"
     return ""
+
+
+def _all_idle(job: JobRecord, current: Mapping[str, ClientReport]) -> str:
+    """Say that a group hangs: all that have not ended have done nothing for too long; empty when one works.
+
+    One alone may wait for others, which may read their data for as long as they like.
+    """
+    left = [current.get(placed.name) for placed in job.taking_part]
+    left = [report for report in left if report is None or report.state != "done"]
+    idle = [report.idle_s for report in left if report is not None and report.idle_s is not None]
+    if not left or len(idle) < len(left):
+        return ""
+    return f"hangs: none of its processes has done anything for {min(idle):.0f} s"
 
 
 def _is_from_outside(exit_code: int | None) -> bool:

@@ -87,3 +87,29 @@ def test_a_rank_that_works_has_no_gpu_looked_at(host: Host, state: HostUnits) ->
     assert host.rank.judge(LIMITS, 61.0) is None
     host.rank.on_cpu(5.0, 5.0, 70.0)
     assert state.gpus.look(70.0, 1e9) is None, "this look is the first"
+
+
+def test_one_that_does_nothing_for_long_says_so_until_it_works_again(host: Host) -> None:
+    host.says("")
+    assert host.judge_with_a_look(599.0) is not None
+    assert host.rank.report().idle_s is None
+    assert host.rank.judge(LIMITS, 601.0) is None
+    assert host.rank.report().idle_s == 601.0
+    assert host.rank.judge(LIMITS, 605.0) is None
+    assert host.rank.report().idle_s == 601.0, "which is no news with each report"
+    host.rank.on_cpu(1.0, 1.0, 650.0)
+    host.rank.judge(LIMITS, 651.0)
+    assert host.rank.report().idle_s is None
+
+
+def test_a_thread_that_looks_at_its_clock_is_no_work(host: Host) -> None:
+    """The kernel says so as a hundredth of a second every few seconds, all of it between two looks."""
+    host.says("")
+    for tick in range(1, 121):
+        host.rank.on_cpu(0.01 if tick % 8 == 0 else 0.0, 0.5, tick / 2)
+    found = host.judge_with_a_look(61.0)
+    assert found is not None and found.verdict == "suspect"
+    for tick in range(123, 123 + 20):  # a twentieth of a processor
+        host.rank.on_cpu(0.03, 0.5, tick / 2)
+    again = host.rank.judge(LIMITS, 71.5)
+    assert again is not None and again.verdict == "healthy"

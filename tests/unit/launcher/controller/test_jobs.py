@@ -222,6 +222,23 @@ def test_a_process_that_only_saw_its_peer_vanish_is_not_to_blame() -> None:
     assert (gone.generation, gone.ending) == (2, None)
 
 
+def test_a_group_of_which_nobody_works_starts_again_and_one_that_waits_for_a_member_does_not() -> None:
+    record, works = torch(), view(("worker/0", "running", None), ("worker/1", "running", None))
+    first, second = works.clients["j-1"].values()
+
+    def seen(*reports: ClientReport) -> JobView:
+        return replace(works, clients={"j-1": {report.name: report for report in reports}})
+
+    idle = replace(first, idle_s=601.0)
+    assert step(record, seen(idle, second), BY_NAME, NOW + 700).generation == 1, "the other reads its data"
+    assert step(record, seen(idle), BY_NAME, NOW + 700).generation == 1, "of the other nothing is known"
+    again = step(record, seen(idle, replace(second, idle_s=640.0)), BY_NAME, NOW + 700)
+    assert (again.generation, again.why_again) == (2, "hangs: none of its processes has done anything for 601 s")
+    assert again.history.failures, "which counts for `attempts`"
+    ended = replace(second, state="done", exit_code=0)
+    assert step(record, seen(idle, ended), BY_NAME, NOW + 700).generation == 2, "it waits for one that has ended"
+
+
 def test_a_group_that_fails_by_itself_fails_the_job_or_is_retried() -> None:
     died = view(("worker/0", "failed", 3), ("worker/1", "stopped", 143))
     over = step(torch(), died, BY_NAME, NOW)
