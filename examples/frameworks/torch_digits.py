@@ -31,6 +31,7 @@ def tell(step: int, total: int, **metrics: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds an epoch takes longer")
     args = parser.parse_args()
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -69,6 +70,8 @@ def main() -> None:
             new = checkpoint.with_suffix(".new")
             torch.save({"model": model.state_dict(), "epoch": number + 1}, new)
             new.replace(checkpoint)
+            print(f"epoch {number + 1}, accuracy {accuracy:.3f}", flush=True)
+        time.sleep(args.pause)
     if rank == 0:
         print(f"accuracy on {len(test)} images that it has not seen: {accuracy:.3f}", flush=True)
     dist.destroy_process_group()

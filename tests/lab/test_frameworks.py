@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.model import ClientStatus, JobRequest
+from dtfctl.launcher.model import ClientStatus, Framework, JobRequest
 from dtfctl.launcher.spec.model import HostGroup, HostName
 from tests.cluster.conftest import STUB_COMMAND, wait_until
-from tests.interop.framework_jobs import ENVIRONMENT, python_of, run
+from tests.interop.framework_jobs import ENVIRONMENT, python_of, python_with, run
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
@@ -142,6 +143,30 @@ def test_jax_over_two_hosts(cluster: Cluster, lab: Lab) -> None:
     )
     assert (done.status.restarts, done.status.starts) == (1, 2)
     assert f"process 1: total {sum(step * 3 for step in range(60))}" in done.lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_digits_are_learned_over_two_hosts_that_share_no_disk(cluster: Cluster, lab: Lab, framework: Framework) -> None:
+    """A process is killed on the other host than that of the checkpoints' writer; all go on from the newest one."""
+    python_with(framework.upper(), "sklearn")
+    done = run(
+        cluster,
+        framework,
+        python_there(lab, framework.upper()),
+        f"{framework}_digits.py",
+        *("--epochs", "12", "--pause", "0.3"),
+        victim="worker/1",
+        at="^epoch 4,",
+        end=killer(lab),
+        env={**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "eth0"},
+    )
+    assert len({client.host for client in done.status.clients}) == 2
+    assert (done.status.restarts, done.status.starts) == (1, 2)
+    begins = re.findall(r"2 (?:ranks|processes) begin at epoch (\d+)", done.text)
+    assert begins[0] == "0" and int(begins[1]) >= 4
+    accuracy = re.search(r"that it has not seen: ([\d.]+)", done.text)
+    assert accuracy is not None and float(accuracy[1]) > 0.93
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from dtfctl.launcher.errors import PartlyDone
 from dtfctl.launcher.model import ClusterStatus, Framework, JobRequest
 from dtfctl.launcher.spec.model import HostGroup, HostName, TaskGroup
 from tests.cluster.conftest import STUB_COMMAND, home, wait_until
+from tests.interop.framework_jobs import ENVIRONMENT, EXAMPLES, python_with
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
@@ -54,6 +55,79 @@ def worlds(cluster: Cluster, job_id: str) -> list[tuple[str, str]]:
                 words = line.text.split()
                 found.append((words[1], words[3]))
     return found
+
+
+COUNTS = """#!/bin/sh
+# A plain command: each process goes on from the number that it has saved.
+file=$DTF_CHECKPOINT_DIR/count-$DTF_TASK_INDEX
+number=$(cat "$file" 2>/dev/null || echo 0)
+echo "counts from $number"
+until [ -e "$DTF_CHECKPOINT_DIR/end" ]; do
+  number=$((number + 1)); echo "$number" > "$file.new"; mv "$file.new" "$file"; sleep 0.2
+done
+"""
+
+
+def said(cluster: Cluster, job_id: str, begins: str) -> list[str]:
+    """What a job's processes have said that begins so, on hosts that answer."""
+    found = []
+    with contextlib.suppress(PartlyDone):  # after the lines of the hosts that answer
+        for line in cluster.logs(f"job:{job_id}"):
+            if line.text.startswith(begins):
+                found.append(line.text)
+    return found
+
+
+@pytest.mark.nightly
+def test_torch_and_a_plain_command_go_on_with_fewer_hosts_and_take_them_again(
+    lab: Lab, home: Path, tmp_path: Path
+) -> None:
+    """Real training on digits; the second host is there at first, goes and comes back."""
+    python = python_with("TORCH", "sklearn")
+    lab.boot(lab.names[1])
+    names = tuple(HostName(lab.address_of(name)) for name in lab.names)
+    spec = cluster_of(lab, host_groups={"spot": HostGroup(names, min=1)}, tasks={"worker": TaskGroup(2)})
+    cluster = Cluster.up(spec, task_command=STUB_COMMAND).cluster
+    assert cluster is not None
+    counts = tmp_path / "counts.sh"
+    counts.write_text(COUNTS)
+    counts.chmod(0o755)
+    environment = {**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "eth0"}
+    command = cluster.submit(JobRequest(str(counts), framework="command", share=True, python=None, name="counts"))
+    torch = cluster.submit(
+        JobRequest(
+            str(EXAMPLES / "torch_digits.py"),
+            ("--epochs", "400", "--pause", "0.5"),
+            env=environment,
+            framework="torch",
+            python=python,
+            share=True,
+            name="digits",
+        )
+    )
+    wait_until(lambda: said(cluster, torch, "2 ranks begin at epoch 0"), "both ranks", 120.0)
+    wait_until(lambda: len(said(cluster, torch, "epoch ")) >= 5, "it learns", 60.0)
+    wait_until(lambda: len(said(cluster, command, "counts from 0")) == 2, "both count", 60.0)
+
+    lab.poweroff(lab.names[1])
+    fewer = wait_until(lambda: said(cluster, torch, "1 ranks begin at epoch "), "it goes on alone", 120.0)
+    assert int(fewer[0].split()[-1]) >= 5, "from the newest checkpoint"
+    for job_id in (torch, command):
+        wait_until(lambda job_id=job_id: cluster.job(job_id).state == "running", "goes on", 60.0)
+        assert cluster.job(job_id).reason == "goes on with 1 of 2 processes"
+
+    lab.boot(lab.names[1])
+    more = wait_until(lambda: said(cluster, torch, "2 ranks begin at epoch ")[1:], "it takes the host again", 180.0)
+    assert int(more[0].split()[-1]) > int(fewer[0].split()[-1])
+    counted = wait_until(
+        lambda: [line for line in said(cluster, command, "counts from ") if line != "counts from 0"], "the other", 60.0
+    )
+    assert int(counted[0].split()[-1]) > 0, "it goes on from what it had saved"
+    last = said(cluster, torch, "epoch ")[-1]
+    wait_until(lambda: said(cluster, torch, "epoch ")[-1] != last, "both learn", 60.0)
+    assert float(said(cluster, torch, "epoch ")[-1].split()[-1]) > 0.9
+    cluster.cancel(None, grace_s=1.0)
+    assert cluster.down(grace_s=1.0) == ()
 
 
 @pytest.mark.nightly
