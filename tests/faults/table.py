@@ -156,7 +156,12 @@ ROWS = (
         "the same job goes on from its newest checkpoint",
         {"checkpoints lost": 0},
     ),
-    Row(34, "Slurm: the time limit comes near", "given back for another before it", {"after the limit s": 0}),
+    Row(
+        34,
+        "Slurm: the time limit comes near",
+        "jobs save; given back for another before it, where the same jobs go on",
+        {"after the limit s": 0, "checkpoints lost": 0},
+    ),
     Row(35, "Ray: an actor is killed", "Ray begins it anew, and its tasks run again", {"tasks again s": 20.0}),
     Row(36, "Ray: a node is lost", "its host is another node, and its tasks run there", {"tasks again s": 40.0}),
     Row(

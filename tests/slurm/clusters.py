@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import zlib
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from dtfctl.launcher.spec.model import ClusterSpec
 from tests.cluster.conftest import STUB_COMMAND, wait_until
 from tests.slurm.site import Site
 
+SOON = timedelta(seconds=10)
 TRAIN = """
 import os, time
 import dtfctl.runtime as tf
@@ -101,9 +104,15 @@ def checkpoints(site: Site) -> list[Path]:
 
 
 def begin_now(site: Site, job: str) -> bool:
-    """A requeued job waits for two minutes by itself."""
-    with contextlib.suppress(subprocess.CalledProcessError):  # it still ends, or has begun
-        site.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+    """A requeued job waits for two minutes by itself: let it wait for less, and look whether it runs.
+
+    Not at once: a node refuses a job that begins in the second in which it has ended there, which Slurm takes for its
+    failure.
+    """
+    with contextlib.suppress(subprocess.CalledProcessError):  # it still ends
+        begins = re.search(r"EligibleTime=(\S+)", site.ask("scontrol", "-o", "show", "job", job))
+        if begins and begins[1] != "Unknown" and datetime.fromisoformat(begins[1]) > datetime.now() + SOON:
+            site.ask("scontrol", "update", f"JobId={job}", "StartTime=now+3")
     return "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t")
 
 

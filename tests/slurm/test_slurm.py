@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -265,8 +266,14 @@ def test_jobs_go_on_when_the_allocation_begins_anew(site: Site, tmp_path: Path) 
 
 @pytest.mark.nightly
 @pytest.mark.fault(34)
-def test_before_the_time_limit_nodes_are_given_back_for_others(site: Site, measured: Measured) -> None:
-    cluster = bring_up(spec_of("nodes: 2, time: 2m, on_limit: requeue, margin: 80s"))
+def test_before_the_time_limit_nodes_are_given_back_for_others(site: Site, measured: Measured, tmp_path: Path) -> None:
+    """The job saves because the limit comes, by itself it would an hour later; and goes on from there."""
+    result = Cluster.up(spec_of("nodes: 2, time: 2m, on_limit: requeue, margin: 80s"))
+    assert result.exit_code == 0 and result.cluster is not None
+    cluster = result.cluster
+    script, end = tmp_path / "train.py", tmp_path / "end"
+    script.write_text(TRAIN.format(end=str(end)).replace("save_checkpoint_secs=1", "save_checkpoint_secs=3600"))
+    job_id = cluster.submit(JobRequest(str(script)))
     (job,) = site.jobs()
     grant = cluster.status().grant
     assert grant is not None and grant.ends is not None
@@ -274,9 +281,17 @@ def test_before_the_time_limit_nodes_are_given_back_for_others(site: Site, measu
     told = next(event for event in cluster.events() if event.kind == "allocation.requeued")
     measured("after the limit s", max(0.0, told.time - grant.ends))
     assert told.time < grant.ends
+    assert checkpoints(site), "one of later than the beginning"
+    ending = next(event for event in cluster.events() if event.kind == "allocation.ending")
+    assert re.search(r"ends in \d+ s; 40 s before, it is given back for another", ending.reason)
     wait_until(lambda: begin_now(site, job), "it begins anew")
     wait_status(cluster, all_run, "tasks run again")
     assert site.jobs() == [job]
+    wait_until(lambda: cluster.job(job_id).state == "running", "the same job goes on")
+    end.touch()
+    text = said(cluster, job_id)
+    measured("checkpoints lost", not any(re.fullmatch(r"begins at [1-9]\d*", line) for line in text))
+    assert [line for line in text if re.fullmatch(r"begins at [1-9]\d{1,}", line)], text
     assert cluster.down() == ()
 
 
