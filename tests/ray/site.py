@@ -48,14 +48,15 @@ def python_with_ray() -> tuple[str, str]:
 class Site:
     """A Ray that runs, with the nodes 0, 1 and so on; node 0 is its head."""
 
-    def __init__(self, python: str, home: Path, nodes: int, cpus: int = 2, *, dashboard: bool = False) -> None:
+    def __init__(self, python: str, home: Path, nodes: int, cpus: int = 2, kind: str = "-") -> None:
+        """`kind`: `dashboard`, or `autoscaler` (see `nodes.py`)."""
         self.python = python
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "DTF"))}
         environment |= {"HOME": str(home), "RAY_TMPDIR": str(home.parent)}
         words: list[str] = []
         for _ in range(TRIES):  # Ray gives its own processes half a minute, which a busy machine may not have
             self._process = subprocess.Popen(
-                [python, str(NODES), str(nodes), str(cpus), "dashboard" if dashboard else "-"],
+                [python, str(NODES), str(nodes), str(cpus), kind],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=(home.parent / "ray.log").open("ab"),
@@ -107,6 +108,10 @@ class Site:
             "print(*[group['name'] for group in ray.util.placement_group_table().values() "
             "if group['state'] != 'REMOVED'])"
         ).split()
+
+    def alive(self) -> int:
+        """Count its nodes, the head among them."""
+        return int(self.ask("print(sum(node['Alive'] for node in ray.nodes()))"))
 
     def down(self) -> None:
         assert self._process.stdin is not None

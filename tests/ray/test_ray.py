@@ -213,6 +213,24 @@ def test_up_waits_for_nodes_that_are_not_there_yet(python: str, home: Path, acco
         site.down()
 
 
+@pytest.mark.nightly
+def test_the_autoscaler_adds_nodes_for_a_cluster_and_takes_them_away_after_it(
+    python: str, home: Path, account: Path
+) -> None:
+    site = Site(python, account, 2, kind="autoscaler")
+    try:
+        assert site.alive() == 1, "a head, which has no processors to lend"
+        cluster = bring_up(spec_of(site))
+        status = cluster.status()
+        assert {task.host for task in status.tasks} == {"ray-0", "ray-1"} and all_run(status)
+        assert site.alive() == 3, "a node for each: the ids that the autoscaler gives begin alike"
+        assert "allocation.queued" in [event.kind for event in cluster.events()], "it has waited for them"
+        assert cluster.down() == ()
+        wait_until(lambda: site.alive() == 1, "nobody needs the nodes", 120.0)
+    finally:
+        site.down()
+
+
 def test_a_ray_that_is_not_there_leaves_nothing(python: str, home: Path) -> None:
     text = (
         f"cluster: {name()}\nprovider: ray\nray: {{python: {python}, address: '127.0.0.9:9'}}\ntasks: {{worker: 1}}\n"
@@ -227,7 +245,7 @@ def test_a_ray_that_is_not_there_leaves_nothing(python: str, home: Path) -> None
 def test_a_ray_job_brings_a_cluster_up_trains_and_takes_it_down(
     python: str, home: Path, account: Path, tmp_path: Path
 ) -> None:
-    site = Site(python, account, 2, dashboard=True)
+    site = Site(python, account, 2, kind="dashboard")
     try:
         sent = tmp_path / "sent"
         sent.mkdir()
