@@ -2,8 +2,10 @@
 
 The same program with two ranks (gloo) is started by `dtfctl submit --framework torch` on a local cluster, by torchrun
 as it is by default, by torchrun with restarts, and by torchrun with two agents that rendezvous (c10d), as on two hosts.
-Each round starts it anew and kills rank 1. Time counts from there until every rank of the next start has taken a step;
-what the ranks of that start took to import torch stands beside it.
+Each round starts it anew and kills rank 1. Time counts from there until every rank of the next start has taken a step.
+What the ranks of that start took to import torch, with what its first step would import (torch._dynamo), stands beside
+it, and so do the parts of the rest: until the program's first line runs in all of them, until they have met, and until
+the step is done.
 """
 
 from __future__ import annotations
@@ -28,10 +30,18 @@ RANKS = 2
 NEVER_S = 120.0
 SETTLED_S = 2.0
 START_S = 180.0
+PARTS = (
+    "training again s (median, most)",
+    "of it imports s",
+    "the rest s",
+    "of that until the program runs",
+    "until all have met",
+    "until the first step is done",
+)
 PROGRAM = """
 import json, os, time
 begun = time.time()
-import torch, torch.distributed as dist
+import torch, torch._dynamo, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 imported = time.time()
 dist.init_process_group("gloo")
@@ -118,6 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--torch", default=os.environ.get("DTF_TEST_TORCH", ""), help="a python with torch")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="leave out ways whose names do not begin with this")
     options = parser.parse_args()
     if not options.torch:
         sys.exit("name a python with torch: --torch, or DTF_TEST_TORCH")
@@ -130,11 +141,10 @@ def main() -> None:
             python, program, "--max-restarts=3", "--nnodes=2", *meeting(), agents=2
         ),
     }
-    print(
-        "| started by | training again s (median, most) | of it imports s | the rest s |\n|---|---|---|---|", flush=True
-    )
+    print(f"| started by | {' | '.join(PARTS)} |\n|---{'|---' * len(PARTS)}|", flush=True)
     for name, begin in ways.items():
-        print(f"| {name} | {measure(begin, options.rounds)} |", flush=True)
+        if name.startswith(options.only):
+            print(f"| {name} | {measure(begin, options.rounds)} |", flush=True)
 
 
 def meeting() -> tuple[str, ...]:
@@ -144,8 +154,7 @@ def meeting() -> tuple[str, ...]:
 
 def measure(begin: Callable[[Path], contextlib.AbstractContextManager[None]], rounds: int) -> str:
     """Start the program anew for each round, and kill rank 1 in it; what it took."""
-    whole: list[float] = []
-    imports: list[float] = []
+    seen: list[tuple[float, ...]] = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="dtf-bench-") as temporary:
             os.environ["DTFCTL_HOME"] = f"{temporary}/home"
@@ -156,17 +165,23 @@ def measure(begin: Callable[[Path], contextlib.AbstractContextManager[None]], ro
             with begin(program):
                 first = wait_start(folder, set(), START_S)
                 if first is None:
-                    return "does not start | |"
+                    return "does not start" + " |" * (len(PARTS) - 1)
                 time.sleep(SETTLED_S)
                 killed = time.time()
                 os.kill(first[1].pid, signal.SIGKILL)
                 again = wait_start(folder, {one.pid for one in first.values()}, NEVER_S)
             if again is None:
-                return f"never (not within {NEVER_S:.0f} s) | |"
-            whole.append(max(one.trained for one in again.values()) - killed)
-            imports.append(max(one.imported - one.begun for one in again.values()))
-    rest = [all_of_it - part for all_of_it, part in zip(whole, imports, strict=True)]
-    return " | ".join(f"{statistics.median(times):.2f} ({max(times):.2f})" for times in (whole, imports, rest))
+                return f"never (not within {NEVER_S:.0f} s)" + " |" * (len(PARTS) - 1)
+            seen.append(parts(killed, list(again.values())))
+    return " | ".join(f"{statistics.median(times):.2f} ({max(times):.2f})" for times in zip(*seen, strict=True))
+
+
+def parts(killed: float, again: list[First]) -> tuple[float, ...]:
+    """Divide the time from the kill to training into PARTS; the slowest rank counts."""
+    begun, imported = max(one.begun for one in again), max(one.imported for one in again)
+    met, trained = max(one.met for one in again), max(one.trained for one in again)
+    whole, imports = trained - killed, imported - begun
+    return whole, imports, whole - imports, begun - killed, met - imported, trained - met
 
 
 if __name__ == "__main__":
