@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,17 @@ def test_a_candidate_that_is_none_of_all() -> None:
 def test_lists_of_two_lengths() -> None:
     with pytest.raises(InternalError, match=r"#inputs != #outputs : 2 vs\. 1"):
         run_op("_ArrayToList", [np.ones(1), np.ones(1)], out_types=[np.float64])
+
+
+@pytest.mark.parametrize("op", ["SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+def test_nothing_that_comes_in_at_a_pole_is_nothing_that_goes_out(op: str, dtype: Any) -> None:
+    """What TensorFlow 2.21 gives: `where(x > 0, sqrt(x), x)` has a gradient at 0, and a norm that is masked has one."""
+    pole = 0 if op == "SqrtGrad" else np.inf
+    found = run_op(op, np.array([pole, pole, 2], dtype), np.array([0, 1, 0], dtype))
+    np.testing.assert_array_equal(found[[0, 2]], [0, 0])
+    assert not np.isfinite(found[1])
+
+
+def test_no_part_of_an_incomplete_gamma_function_has_no_slope() -> None:
+    assert run_op("IgammaGradA", np.float32([0, 2]), np.float32([0, 0])).tolist() == [0, 0]

@@ -144,7 +144,7 @@ def igamma_grad_a(a: Any, x: Any) -> Any:
         return (f(a - 2 * h, x) - 8 * f(a - h, x) + 8 * f(a + h, x) - f(a + 2 * h, x)) / (12 * h)
 
     result = np.where(x <= np.maximum(a, 1.0), slope(special.gammainc), -slope(special.gammaincc))
-    return np.where(bad, np.nan, result).astype(dtype)
+    return np.where(x == 0, 0.0, np.where(bad, np.nan, result)).astype(dtype)
 
 
 @register_kernel("IgammaGradA")

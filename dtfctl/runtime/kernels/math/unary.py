@@ -114,10 +114,11 @@ def _sigmoid(k: KernelBuild) -> Kernel:
     return lambda x: one / (one + exp(-x))
 
 
-def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True) -> None:
+def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True, pole: bool = False) -> None:
     """Register a gradient in terms of the op's output y and the incoming dy.
 
-    Complex y enters conjugated, except where TensorFlow leaves that to the front end.
+    Complex y enters conjugated, except where TensorFlow leaves that to the front end. With a pole, where y or its inverse
+    is infinite, what does not come in does not go out: 0 times infinity is 0 there.
     """
 
     @register_kernel(op, devices=CPU_GPU, promises=LIKE_FIRST, T=_FLOAT_COMPLEX)
@@ -125,6 +126,7 @@ def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True) ->
         dtype = k.dtype("T")
         function = in_float32(of) if dtype in (dtypes.float16, dtypes.bfloat16) else of
         conjugated = dtype.is_complex and conjugate
+        where, zero = k.xp.where, dtype.np.type(0)
 
         def kernel(y: Any, dy: Any) -> Any:
             if y.shape != dy.shape:
@@ -133,7 +135,8 @@ def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True) ->
                         f"The two arguments to a cwise op must have same number of elements, got {y.size} and {dy.size}"
                     )
                 dy = dy.reshape(y.shape)
-            return function(y.conj() if conjugated else y, dy)
+            result = function(y.conj() if conjugated else y, dy)
+            return where(dy == zero, zero, result) if pole else result
 
         return kernel
 
@@ -144,10 +147,10 @@ def _typed(value: float, like: Any) -> Any:
 
 _gradient("TanhGrad", lambda y, dy: dy * (_typed(1, y) - y * y), conjugate=False)
 _gradient("SigmoidGrad", lambda y, dy: dy * y * (_typed(1, y) - y), conjugate=False)
-_gradient("SqrtGrad", lambda y, dy: _typed(0.5, y) * dy / y)
-_gradient("RsqrtGrad", lambda y, dy: _typed(-0.5, y) * dy * y * y * y)
-_gradient("ReciprocalGrad", lambda y, dy: -dy * y * y)
-_gradient("InvGrad", lambda y, dy: -dy * y * y)
+_gradient("SqrtGrad", lambda y, dy: _typed(0.5, y) * dy / y, pole=True)
+_gradient("RsqrtGrad", lambda y, dy: _typed(-0.5, y) * dy * y * y * y, pole=True)
+_gradient("ReciprocalGrad", lambda y, dy: -dy * y * y, pole=True)
+_gradient("InvGrad", lambda y, dy: -dy * y * y, pole=True)
 
 
 @register_kernel("PopulationCount", promises=LIKE_FIRST, T=INTS)

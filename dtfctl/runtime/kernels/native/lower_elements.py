@@ -303,18 +303,24 @@ def _relu6_grad(b: Any, g: Any, x: Any) -> Any:
 @_gradient("RsqrtGrad", heavy=True)
 def _rsqrt_grad(b: Any, y: Any, g: Any) -> Any:
     scaled = b.fmul(ir.Constant(y.type, -0.5), g)
-    return b.fmul(b.fmul(b.fmul(scaled, y), y), y)
+    return _of_zero_zero(b, g, b.fmul(b.fmul(b.fmul(scaled, y), y), y))
 
 
 @_gradient("SqrtGrad")
 def _sqrt_grad(b: Any, y: Any, g: Any) -> Any:
-    return b.fdiv(b.fmul(ir.Constant(y.type, 0.5), g), y)
+    return _of_zero_zero(b, g, b.fdiv(b.fmul(ir.Constant(y.type, 0.5), g), y))
 
 
 @_gradient("ReciprocalGrad")
 @_gradient("InvGrad")
 def _reciprocal_grad(b: Any, y: Any, g: Any) -> Any:
-    return b.fmul(b.fmul(b.fneg(g), y), y)
+    return _of_zero_zero(b, g, b.fmul(b.fmul(b.fneg(g), y), y))
+
+
+def _of_zero_zero(b: Any, g: Any, slope: Any) -> Any:
+    """Give 0 where the incoming gradient is 0, at a pole too."""
+    zero = ir.Constant(g.type, 0.0)
+    return b.select(b.fcmp_ordered("==", g, zero), zero, slope)
 
 
 @_gradient("SoftplusGrad", heavy=True)
