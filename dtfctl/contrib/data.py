@@ -6,9 +6,10 @@ from typing import Any
 
 from dtfctl.runtime import data as _data
 from dtfctl.runtime.data import Dataset, FixedLengthRecordDataset, Iterator, TextLineDataset, TFRecordDataset
-from dtfctl.runtime.data.experimental import map_and_batch, parallel_interleave, shuffle_and_repeat, unbatch
+from dtfctl.runtime.data.experimental import CsvDataset, map_and_batch, parallel_interleave, shuffle_and_repeat, unbatch
 
 __all__ = [
+    "CsvDataset",
     "Dataset",
     "FixedLengthRecordDataset",
     "Iterator",

@@ -29,12 +29,19 @@ from dtfctl.contrib.seq2seq.helpers import (
     TrainingHelper,
 )
 from dtfctl.contrib.seq2seq.loss import sequence_loss
+from dtfctl.contrib.seq2seq.monotonic import (
+    BahdanauMonotonicAttention,
+    LuongMonotonicAttention,
+    monotonic_attention,
+    safe_cumprod,
+)
 
 __all__ = [
     "AttentionMechanism",
     "AttentionWrapper",
     "AttentionWrapperState",
     "BahdanauAttention",
+    "BahdanauMonotonicAttention",
     "BasicDecoder",
     "BasicDecoderOutput",
     "BeamSearchDecoder",
@@ -47,12 +54,15 @@ __all__ = [
     "Helper",
     "InferenceHelper",
     "LuongAttention",
+    "LuongMonotonicAttention",
     "SampleEmbeddingHelper",
     "ScheduledEmbeddingTrainingHelper",
     "TrainingHelper",
     "dynamic_decode",
     "gather_tree",
     "hardmax",
+    "monotonic_attention",
+    "safe_cumprod",
     "sequence_loss",
     "tile_batch",
 ]

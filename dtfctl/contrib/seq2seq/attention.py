@@ -84,8 +84,12 @@ class _Scoring(AttentionMechanism):
             with tf.control_dependencies([tf.assert_positive(self._lengths, message=message)]):
                 mask = tf.sequence_mask(self._lengths, maxlen=tf.shape(score)[1])
             score = tf.where(mask, score, self._masked * tf.ones_like(score))
-        alignments = self._probability(score)
+        alignments = self._aligned(score, state)
         return alignments, alignments
+
+    def _aligned(self, score: Any, state: Any) -> Any:
+        """Return how much of each place is looked at, by scores and what was looked at before."""
+        return self._probability(score)
 
 
 def _dense(units: int, name: str, dtype: Any) -> Any:

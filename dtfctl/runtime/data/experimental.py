@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset
+from dtfctl.runtime.data.files import CsvDataset as CsvDataset
 from dtfctl.runtime.data.iterator import Iterator
 from dtfctl.runtime.data.optional import Optional
 from dtfctl.runtime.framework import context, dtypes

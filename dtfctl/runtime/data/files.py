@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.op_arguments import int64
 from dtfctl.runtime.data.structure import AnyDataset, Structure
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -78,3 +79,43 @@ def FixedLengthRecordDataset(
     if compression_type is not None:
         op, given["compression_type"] = "FixedLengthRecordDatasetV2", compression_type
     return _file_dataset(op, filenames, num_parallel_reads, name, **given)
+
+
+def CsvDataset(
+    filenames: Any,
+    record_defaults: Sequence[Any],
+    compression_type: str | None = None,
+    buffer_size: int | None = None,
+    header: bool = False,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Sequence[int] | None = None,
+    exclude_cols: Sequence[int] | None = None,
+) -> Dataset:
+    """Make a dataset of the records of CSV files, each a tuple of scalars.
+
+    Args:
+        record_defaults: for each column wanted a type, where a field must be there, or what an empty one becomes.
+        header: whether the first line of each file is left out.
+        na_value: another text that stands for an empty field.
+        select_cols: the columns wanted, in order; all where it is None.
+        exclude_cols: the columns that are left out, instead.
+    """
+    defaults = [constant([], d) if isinstance(d, dtypes.DType) else convert_to_tensor(d) for d in record_defaults]
+    types = tuple(d.dtype.base_dtype for d in defaults)
+    made = apply_op(
+        "CSVDatasetV2",
+        filenames=convert_to_tensor(filenames, dtypes.string),
+        compression_type=compression_type or "",
+        buffer_size=int64(buffer_size or 4 << 20),
+        header=header,
+        field_delim=field_delim,
+        use_quote_delim=use_quote_delim,
+        na_value=na_value,
+        select_cols=convert_to_tensor(list(select_cols or ()), dtypes.int64),
+        record_defaults=defaults,
+        exclude_cols=convert_to_tensor(list(exclude_cols or ()), dtypes.int64),
+        output_shapes=[TensorShape([])] * len(types),
+    )
+    return Dataset(made, Structure(tuple(range(len(types))), types, (TensorShape([]),) * len(types)))

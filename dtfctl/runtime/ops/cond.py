@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -64,32 +65,37 @@ def cond(
             raise TypeError(
                 f"Input 'pred' of 'cond' has type {pred.dtype.name} that does not match expected type of bool"
             )
-        true_body, true_result = _trace("cond_true", true_fn, strict)
-        false_body, false_result = _trace("cond_false", false_fn, strict)
+        true_body, true_result = _trace("cond_true", true_fn, strict, done=True)
+        false_body, false_result = _trace("cond_false", false_fn, strict, done=False)
         _check_same(true_result, false_result, true_body, false_body)
         op = _make("If", pred, [true_body, false_body])
         return _pack(op.outputs[: len(true_body.outputs)], true_result)
 
 
-def _trace(name: str, function: Callable[[], Any], strict: bool) -> tuple[FuncGraph, Any]:
+def _trace(name: str, function: Callable[[], Any], strict: bool, done: bool = True) -> tuple[FuncGraph, Any]:
+    """Make a body of what a function makes; `done` is what an operation that has run becomes."""
     body = FuncGraph(name, in_line=True)
+    as_value = functools.partial(_as_value, done=done)
     with body.as_default():
         result = function()
         if not strict and isinstance(result, (list, tuple)) and len(result) == 1 and not hasattr(result, "_fields"):
             result = result[0]
-        result = nest.map_structure(_as_value, result) if nest.is_nested(result) else _as_value(result)
+        result = nest.map_structure(as_value, result) if nest.is_nested(result) else as_value(result)
         flat = [t for t in nest.flatten(result, expand_composites=True) if t is not None]
         body.outputs = [body.capture(t) for t in flat]
     return body, result
 
 
-def _as_value(item: Any) -> Any:
-    """Turn what a branch returns into tensors; an operation becomes a bool that is there once it has run."""
+def _as_value(item: Any, done: bool) -> Any:
+    """Turn what a branch returns into tensors; an operation becomes a bool that is there once it has run.
+
+    The bool is that of the branch, as TensorFlow's is.
+    """
     if item is None or isinstance(item, CompositeTensor):
         return item
     if isinstance(item, Operation):
         with context.get_default_graph().control_dependencies([item]):
-            return constant(True)
+            return constant(done)
     flow = getattr(item, "_flow_of_array", None)
     if flow is not None:
         return flow
@@ -104,7 +110,12 @@ def _check_same(a: Any, b: Any, x: FuncGraph, y: FuncGraph) -> None:
     if (a is None) != (b is None):
         raise ValueError("true_fn and false_fn must both return something, or neither")
     try:
-        nest.assert_same_structure(a, b)
+        nest.assert_same_structure(a, b, expand_composites=True)
+        for one, other in zip(nest.flatten(a, expand_composites=True), nest.flatten(b, expand_composites=True)):
+            if (one is None) != (other is None):
+                raise ValueError(f"{one!r} and {other!r}")
+        if len(x.outputs) != len(y.outputs):
+            raise ValueError(f"{a!r} and {b!r} have other parts")
     except (ValueError, TypeError) as e:
         raise type(e)(f"true_fn and false_fn must return the same structure of tensors: {e}") from None
     for p, q in zip(x.outputs, y.outputs):

@@ -212,3 +212,37 @@ def index_table_from_file(
 def _check_buckets(count: int) -> None:
     if count < 0:
         raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {count}.")
+
+
+def index_to_string_table_from_tensor(
+    vocabulary_list: Any = None, default_value: Any = "UNK", name: str | None = None, mapping: Any = None
+) -> Any:
+    """Make a table from ids to the words of a vector, and `default_value` for other ids.
+
+    Raises:
+        ValueError: there are no words.
+    """
+    words = vocabulary_list if mapping is None else mapping
+    if words is None:
+        raise ValueError("vocabulary_list must be specified.")
+    values = convert_to_tensor(words, dtypes.string)
+    keys = range_(size(values, out_type=dtypes.int64), dtype=dtypes.int64)
+    with name_scope(name, "index_to_string"):
+        return StaticHashTable(KeyValueTensorInitializer(keys, values, dtypes.int64, dtypes.string), default_value)
+
+
+def index_to_string_table_from_file(
+    vocabulary_file: Any,
+    vocab_size: int | None = None,
+    default_value: Any = "UNK",
+    name: str | None = None,
+    key_column_index: Any = TextFileIndex.LINE_NUMBER,
+    value_column_index: Any = TextFileIndex.WHOLE_LINE,
+    delimiter: str = "\t",
+) -> Any:
+    """Make a table from numbers of lines to the lines of a file, and `default_value` for other numbers."""
+    with name_scope(name, "index_to_string"):
+        start = TextFileInitializer(
+            vocabulary_file, dtypes.int64, key_column_index, dtypes.string, value_column_index, vocab_size, delimiter
+        )
+        return StaticHashTable(start, default_value)

@@ -35,6 +35,8 @@ def check(source: str, filename: str) -> list[Missing]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             visitor.take_import(node)
+    for node in ast.walk(tree):
+        visitor.take_own(node)
     visitor.visit(tree)
     return sorted(visitor.found)
 
@@ -44,6 +46,8 @@ class _Visitor(ast.NodeVisitor):
         self.found: set[Missing] = set()
         # Names of the script that stand for TensorFlow ("") or something below it ("nn.relu").
         self.known: dict[str, str] = {}
+        # What the script sets below TensorFlow's modules, or asks `hasattr` for: whether it is here is its own affair.
+        self.own: set[str] = set()
 
     def take_import(self, node: ast.Import | ast.ImportFrom) -> None:
         """Note what an import's names stand for, and what it asks for that is not here."""
@@ -72,22 +76,72 @@ class _Visitor(ast.NodeVisitor):
             self._require(node, full)
             self.known[item.asname or item.name] = full
 
+    def take_own(self, node: ast.AST) -> None:
+        """Note what `tf.NAME = ...`, `setattr(tf, "NAME", ...)` and `hasattr(tf, "NAME")` speak of."""
+        path = None
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            path = self._path(node)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("setattr", "hasattr"):
+            match node.args:
+                case [holder, ast.Constant(value=str(name)), *_]:
+                    above = self._path(holder)
+                    path = None if above is None else f"{above}.{name}".removeprefix(".")
+        if path:
+            self.own.add(path)
+
+    def _path(self, node: ast.AST) -> str | None:
+        """Return what an expression stands for below TensorFlow, or None."""
+        if isinstance(node, ast.Name):
+            return self.known.get(node.id)
+        if not isinstance(node, ast.Attribute):
+            return None
+        above = self._path(node.value)
+        return None if above is None else f"{above}.{node.attr}".removeprefix(".")
+
+    def visit(self, node: ast.AST) -> None:
+        """Look through a part; names that a function binds are TensorFlow no more within it."""
+        known = self.known
+        if isinstance(node, _SCOPES):
+            bound = _bound(node)
+            self.known = {name: path for name, path in known.items() if name not in bound}
+        super().visit(node)
+        self.known = known
+
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        words = [node.attr]
-        value: Any = node.value
-        while isinstance(value, ast.Attribute):
-            words.append(value.attr)
-            value = value.value
-        if isinstance(value, ast.Name) and value.id in self.known:
-            base = self.known[value.id]
-            self._require(node, ".".join([*([base] if base else []), *reversed(words)]))
-            return
-        self.generic_visit(node)
+        path = self._path(node)
+        if path is None:
+            self.generic_visit(node)
+        else:
+            self._require(node, path)
 
     def _require(self, node: Any, path: str) -> None:
         name = _first_missing(path)
-        if name is not None:
+        if name is not None and not any(name == own or name.startswith(f"{own}.") for own in self.own):
             self.found.add(Missing(node.lineno, node.col_offset + 1, name, missing.explain(name)))
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _bound(scope: ast.AST) -> set[str]:
+    """List the names that a function or comprehension binds, but those it imports."""
+    bound: set[str] = set()
+    shared: set[str] = set()
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            shared.update(node.names)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            shared.update(item.asname or item.name for item in node.names)
+        if not isinstance(node, (*_SCOPES, ast.ClassDef)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return bound - shared
 
 
 def _below(module: str) -> str | None:

@@ -8,13 +8,15 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
-from dtfctl.contrib import crf, data, distributions, learn, legacy_seq2seq, lookup, metrics, opt
+from dtfctl.contrib import crf, data, distributions, learn, legacy_seq2seq, linalg, lookup, metrics, opt
 from dtfctl.contrib.examples.tutorials.mnist import input_data
+from dtfctl.contrib.tensorboard.plugins import projector
 
 
 def _score(inputs: np.ndarray, tags: tuple[int, ...], transitions: np.ndarray) -> float:
@@ -188,3 +190,50 @@ def test_sequences_as_lists_are_decoded_and_judged() -> None:
         } <= names
         with pytest.raises(ValueError, match="must be the same"):
             legacy_seq2seq.sequence_loss(outputs, ids[:2], ones)
+
+
+def test_the_projector_is_told_what_to_show(tmp_path: Path) -> None:
+    config = projector.ProjectorConfig()
+    shown = config.embeddings.add()
+    shown.tensor_name, shown.metadata_path = "words:0", "labels.tsv"
+    shown.sprite.single_image_dim.extend([28, 28])
+    with tf.Graph().as_default():
+        projector.visualize_embeddings(tf.summary.FileWriter(str(tmp_path)), config)
+    assert (tmp_path / "projector_config.pbtxt").read_text() == (
+        'embeddings {\n  tensor_name: "words:0"\n  metadata_path: "labels.tsv"\n'
+        "  sprite {\n    single_image_dim: 28\n    single_image_dim: 28\n  }\n}\n"
+    )
+
+
+def test_linear_operators_have_their_former_names() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        lower = linalg.LinearOperatorTriL(tf.constant([[2.0, 9.0], [1.0, 3.0]]))
+        assert session.run(lower.to_dense()).tolist() == [[2, 0], [1, 3]]
+        assert session.run(linalg.LinearOperatorMatrix([[2.0, 9.0], [1.0, 3.0]]).determinant()) == -3
+
+
+def test_records_of_csv_files(tmp_path: Path) -> None:
+    """What TensorFlow 2.21's tf.data.experimental.CsvDataset gives."""
+    path = tmp_path / "x.csv"
+    path.write_text('a,b,c\n1,2.5,"x, ""y""\nz"\n,NA,w\n')
+    cases: list[tuple[dict[str, Any], list[Any], Any]] = [
+        ({}, [[7], [0.5], tf.string], [(1, 2.5, b'x, "y"\nz'), (7, 0.5, b"w")]),
+        ({"select_cols": [0, 2]}, [[7], tf.string], [(1, b'x, "y"\nz'), (7, b"w")]),
+        ({"exclude_cols": [1]}, [[7], tf.string], [(1, b'x, "y"\nz'), (7, b"w")]),
+        ({"exclude_cols": [0, 1]}, [tf.string], [(b'x, "y"\nz',), (b"w",)]),
+    ]
+    for options, defaults, expected in cases:
+        with tf.Graph().as_default(), tf.Session() as session:
+            made = data.CsvDataset(str(path), defaults, header=True, na_value="NA", **options)
+            element = made.make_one_shot_iterator().get_next()
+            assert [t.shape.as_list() for t in element] == [[]] * len(defaults)
+            assert [session.run(element), session.run(element)] == expected
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(element)
+
+
+def test_a_csv_dataset_has_columns_or_leaves_some_out() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = data.CsvDataset("no.csv", [tf.string], select_cols=[0], exclude_cols=[1])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Either select_cols or exclude_cols should be empty"):
+            session.run(made.make_initializable_iterator().initializer)

@@ -236,3 +236,22 @@ def test_a_branch_runs_only_what_the_fetches_need() -> None:
             assert sess.run([first, second]) == [10, 2]
             sess.run([one, two], {chosen: True})
             assert sess.run([first, second]) == [1, 2]
+
+
+def test_branches_that_give_other_parts_are_refused() -> None:
+    """Not an IndexError, nor the value of another place, which a None before it made of it."""
+    x, p = tf.constant(1.0), tf.placeholder(tf.bool, [])
+    slices = tf.IndexedSlices(tf.ones([1]), tf.constant([0]))
+    with pytest.raises(ValueError, match="same structure"):
+        tf.cond(p, lambda: tf.IndexedSlices(slices.values, slices.indices, tf.constant([2])), lambda: slices)
+    with pytest.raises(ValueError, match="same structure"):
+        tf.cond(p, lambda: slices, lambda: x)
+    with pytest.raises(ValueError, match="same structure"):
+        tf.cond(p, lambda: (None, x), lambda: (x, None))
+
+
+def test_an_operation_becomes_the_bool_of_its_branch() -> None:
+    p = tf.placeholder(tf.bool, [])
+    done = tf.cond(p, tf.no_op, tf.no_op)
+    assert run(done, {p: True})
+    assert not run(done, {p: False})

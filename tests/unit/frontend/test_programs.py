@@ -229,3 +229,73 @@ def test_all_of_a_module_is_imported(tmp_path: Path) -> None:
     )
     done = run(str(script))
     assert done.returncode == 0, done.stderr
+
+
+def test_a_check_leaves_out_what_a_script_sets_or_asks_for() -> None:
+    source = """
+import tensorflow as tf
+tf.model = tf.keras.Sequential()
+tf.model.add(tf.keras.layers.Dense(3))
+setattr(tf.nn, "mine", 1)
+print(tf.nn.mine, tf.nn.other)
+if hasattr(tf, "rare"):
+    tf.rare()
+"""
+    assert [(m.line, m.name) for m in check(source, "x.py")] == [(6, "nn.other")]
+
+
+def test_a_check_knows_other_things_of_tensorflows_name() -> None:
+    source = """
+import tensorflow as tf
+def local(tf):
+    return tf.nothing
+def assigned():
+    tf = 3
+    return lambda: tf.real
+print(lambda tf: tf.nothing, [tf.nothing for tf in "abc"], tf.absent)
+def imported():
+    import tensorflow as tf
+    return tf.absent_too
+def shared():
+    global tf
+    tf = tf.compat.v1
+    return tf.absent_as_well
+"""
+    assert [(m.line, m.name) for m in check(source, "x.py")] == [
+        (8, "absent"),
+        (11, "absent_too"),
+        (15, "absent_as_well"),
+    ]
+
+
+MODULES = """
+import tensorflow as tf
+from tensorflow.contrib.linalg import LinearOperatorTriL
+from tensorflow.contrib.tensorboard.plugins import projector
+from tensorflow.python.layers.utils import constant_value, smart_cond
+from tensorflow.python.ops import inplace_ops
+from tensorflow.python.ops.init_ops_v2 import glorot_normal
+from tensorflow.python.ops.lookup_ops import index_table_from_tensor, index_to_string_table_from_tensor
+x = tf.zeros([3, 2])
+one = inplace_ops.alias_inplace_update(x, 1, [1.0, 2.0])
+more = inplace_ops.alias_inplace_add(one, [0, 1], tf.ones([2, 2]))
+whole = inplace_ops.alias_inplace_sub(more, None, tf.ones([3, 2]))
+words = index_to_string_table_from_tensor(["a", "b"]).lookup(tf.constant([1, 5], tf.int64))
+chosen = smart_cond(tf.constant(True), lambda: 1, lambda: 2)
+with tf.Session() as session:
+    session.run(tf.tables_initializer())
+    print(session.run([one, more, whole, words]), chosen, constant_value(tf.constant(0) > 1))
+    print(session.run(glorot_normal(seed=1)((2, 3))).shape, projector.ProjectorConfig().embeddings, LinearOperatorTriL)
+"""
+
+
+def test_modules_that_few_programs_import(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(MODULES)
+    done = run(str(script))
+    assert done.returncode == 0, done.stderr
+    assert "".join(done.stdout.split()).startswith(
+        "[array([[0.,0.],[1.,2.],[0.,0.]],dtype=float32),array([[1.,1.],[2.,3.],[0.,0.]],dtype=float32),"
+        "array([[0.,0.],[1.,2.],[-1.,-1.]],dtype=float32),array([b'b',b'UNK'],dtype=object)]1False(2,3)"
+    )
+    assert check(MODULES, "script.py") == []

@@ -159,6 +159,10 @@ def csv_dataset(
 ) -> Dataset:
     types = k.attr("output_types")
     columns = [int(c) for c in select]
+    # CSVDatasetV2 takes what it leaves out after the defaults.
+    excluded = [int(c) for c in rest[len(types)]] if len(rest) > len(types) else []
+    if columns and excluded:
+        raise InvalidArgumentError("Either select_cols or exclude_cols should be empty")
     form = CsvFormat(
         tuple(types),
         list(rest[: len(types)]),
@@ -166,5 +170,6 @@ def csv_dataset(
         bool(quoted),
         scalar_of(na_value, "na_value"),
         columns,
+        frozenset(excluded),
     )
     return CsvDataset(_paths(filenames), _compression(compression), bool(header), form)

@@ -23,6 +23,7 @@ class CsvFormat:
     Attributes:
         defaults: for each field a tensor of one element, or of none when the field must be given.
         select: the columns wanted, increasing; empty for all.
+        exclude: the columns that are left out.
     """
 
     types: tuple[DType, ...]
@@ -31,6 +32,7 @@ class CsvFormat:
     quoted: bool = True
     na_value: bytes = b""
     select: list[int] = field(default_factory=list)
+    exclude: frozenset[int] = frozenset()
 
 
 def split_csv_records(data: bytes, form: CsvFormat) -> Iterator[bytes]:
@@ -113,6 +115,8 @@ def parse_csv_fields(record: bytes, form: CsvFormat, row: int | None = None) -> 
                 f"Expect {len(form.types)} fields but have {sum(c < len(fields) for c in form.select)}{where}"
             )
         fields = [fields[c] for c in form.select]
+    if form.exclude:
+        fields = [text for c, text in enumerate(fields) if c not in form.exclude]
     if len(fields) != len(form.types):
         raise InvalidArgumentError(f"Expect {len(form.types)} fields but have {len(fields)}{where}")
     out = []

@@ -117,8 +117,8 @@ def _sigmoid(k: KernelBuild) -> Kernel:
 def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True, pole: bool = False) -> None:
     """Register a gradient in terms of the op's output y and the incoming dy.
 
-    Complex y enters conjugated, except where TensorFlow leaves that to the front end. With a pole, where y or its inverse
-    is infinite, what does not come in does not go out: 0 times infinity is 0 there.
+    Complex y enters conjugated, except where TensorFlow leaves that to the front end. With a pole, where y or its
+    inverse is infinite, what does not come in does not go out: 0 times infinity is 0 there.
     """
 
     @register_kernel(op, devices=CPU_GPU, promises=LIKE_FIRST, T=_FLOAT_COMPLEX)

@@ -192,4 +192,10 @@ def he_uniform(seed: Any = None) -> Any:
     return VarianceScaling(2.0, "fan_in", "uniform", seed)
 
 
+# TensorFlow 1.15's second names of them.
+zeros, ones, constant = Zeros, Ones, Constant
+random_uniform, random_normal, truncated_normal = RandomUniform, RandomNormal, TruncatedNormal
+variance_scaling, orthogonal, identity = VarianceScaling, Orthogonal, Identity
+glorot_uniform, glorot_normal = GlorotUniform, GlorotNormal
+
 _compute_fans = init_ops._fans
