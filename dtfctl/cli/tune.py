@@ -64,7 +64,10 @@ def tune(
     place = Path(folder) if folder is not None else Path(Path(space).stem + ".study")
     name = "".join(c if c.isalnum() else "-" for c in Path(script).stem.lower()).strip("-")[:24]
     cluster = session.open()
-    search = Search(cluster, study, Program(script, tuple(args or ()), name), place)
+    words = tuple(args or ())
+    # As with `submit`, what stands behind `--` is the script's.
+    program = Program(script, words[1:] if words[:1] == ("--",) else words, name)
+    search = Search(cluster, study, program, place)
     live = report.Live(search)
     shown = _Shown(screen, live)
     title = f"{Path(space).stem}: {Path(script).name}"

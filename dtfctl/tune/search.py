@@ -142,6 +142,8 @@ class Search:
             self._wait()
         self.over = self.over or "stopped"
         tell()
+        if self.records.ended and self.best is None and not self._stopped:
+            raise self._without_scores("all trials")
 
     def stop(self) -> None:
         """Begin nothing more."""
@@ -332,13 +334,18 @@ class Search:
         for job in one.jobs:
             self._jobs.pop(job.id, None)
         self._tell_sampler(one.leg, score)
-        failed = [other.reason for other in self.records.ended.values() if other.score is None]
+        failed = [other for other in self.records.ended.values() if other.score is None]
         if len(failed) >= MOST_FAILURES and len(failed) == len(self.records.ended):
             self.cancel_running()
-            raise ClusterFailed(
-                f"the first {len(failed)} trials have no score: {failed[-1]}",
-                f"look with: dtfctl logs {one.jobs[-1].id}; a program tells its score as progress (docs/tuning.md)",
-            )
+            raise self._without_scores(f"the first {len(failed)} trials")
+
+    def _without_scores(self, whose: str) -> ClusterFailed:
+        last = [*self.records.ended.values()][-1]
+        job = self.ids(self.records.legs[last.key])[-1]
+        return ClusterFailed(
+            f"{whose} have no score: {last.reason}",
+            f"look with: dtfctl logs {job}; a program tells its score as progress (docs/tuning.md)",
+        )
 
 
 def _text(setting: float | int | str | bool) -> str:

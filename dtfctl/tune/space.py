@@ -126,7 +126,7 @@ def load(path: str) -> Study:
     Raises:
         SpecError: it is not there, or not valid; every problem with its place.
     """
-    text = read_file(path)
+    text = read_file(path, "Its keys are in docs/tuning.md.")
     reader = _Reader()
     try:
         root = compose(text)
@@ -159,7 +159,9 @@ class _Reader:
             name = str(key.value)
             if known is not None and name not in known:
                 self.wrong(
-                    key, f"`{name}` is no key of {what}", did_you_mean(name, known) or f"There are {', '.join(known)}."
+                    key,
+                    f"`{name}` is no key of {what}",
+                    did_you_mean(name, known).strip() or f"There are {', '.join(known)}.",
                 )
             elif name in found:
                 self.wrong(key, f"`{name}` is there twice", "Remove one.")
@@ -201,7 +203,9 @@ class _Reader:
         found = self.plain(node)
         if found not in known:
             self.wrong(
-                node, f"`{found}` is not known here", did_you_mean(str(found), known) or f"Write {' or '.join(known)}."
+                node,
+                f"`{found}` is not known here",
+                did_you_mean(str(found), known).strip() or f"Write {' or '.join(known)}.",
             )
             return default
         return str(found)
@@ -277,12 +281,16 @@ class _Reader:
         return made
 
     def range(self, name: str, node: yaml.Node) -> Range | None:
+        if not isinstance(node, yaml.MappingNode):
+            self.wrong(node, f"`{name}` is one value", "List its values, [relu, tanh], or say `from` and `to`.")
+            return None
         keys = self.pairs(node, ("from", "to", "step", "scale"), f"`{name}`")
         low, high = self.number(keys.get("from")), self.number(keys.get("to"))
         step = self.number(keys.get("step"))
         log = self.word(keys.get("scale"), ("linear", "log"), "linear") == "log"
         if low is None or high is None:
-            self.wrong(node, f"`{name}` lacks `from` or `to`", "Or list its values: [relu, tanh].")
+            if {"from", "to"} - keys.keys():
+                self.wrong(node, f"`{name}` lacks `from` or `to`", "Or list its values: [relu, tanh].")
             return None
         if not low < high:
             self.wrong(node, f"`{name}` ends before it begins")

@@ -25,6 +25,7 @@ import argparse, json, os, time
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float)
 parser.add_argument("--steps", type=int)
+parser.add_argument("--data", required=True)
 given = parser.parse_args()
 file = os.path.join(os.environ["DTF_CHECKPOINT_DIR"], "step")
 begun = int(open(file).read()) if os.path.exists(file) else 0
@@ -54,7 +55,7 @@ def study(home: Path, tmp_path: Path) -> Callable[..., list[str]]:
         space = tmp_path / f"{values['scheduler']}.yaml"
         space.write_text(SPACE.format(**values))
         folder = tmp_path / f"{values['scheduler']}.study"
-        words = ["tune", "-o", "json", "--folder", folder, space, tmp_path / "train.py"]
+        words = ["tune", "-o", "json", "--folder", folder, space, tmp_path / "train.py", "--", "--data", "digits"]
         return [sys.executable, "-m", "dtfctl", *map(str, words)]
 
     return command

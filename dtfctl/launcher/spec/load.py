@@ -57,14 +57,14 @@ def resolved(spec: ClusterSpec, folder: Path) -> ClusterSpec:
     return replace(spec, ssh=ssh, sync=tuple(replace(item, source=at(item.source)) for item in spec.sync))
 
 
-def read_file(path: str | Path) -> str:
-    """Read the text of the spec file at `path`; InvalidSpec where it cannot be read."""
+def read_file(path: str | Path, where_from: str = "`dtfctl init` writes a starter spec.") -> str:
+    """Read the text of the spec file at `path`; InvalidSpec, with the hint `where_from`, where it cannot be read."""
     name = str(path)
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise InvalidSpec(name, [Problem(0, 0, "no such file", "`dtfctl init` writes a starter spec.")]) from None
+        raise InvalidSpec(name, [Problem(0, 0, "no such file", where_from)]) from None
     except IsADirectoryError:
         raise InvalidSpec(
             name, [Problem(0, 0, "this is a folder", "Expected a spec file, such as cluster.yaml.")]

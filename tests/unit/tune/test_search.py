@@ -246,8 +246,10 @@ def test_trials_that_fail_are_told_and_left(tmp_path: Path) -> None:
     assert sum(ended.score is None for ended in search.records.ended.values()) == 6
     assert "exit code 1" in search.records.ended[0, 0].reason
     cluster.fails = lambda trial: True
-    with pytest.raises(ClusterFailed, match="no score"):
+    with pytest.raises(ClusterFailed, match=r"the first 5 trials have no score: .*exit code 1"):
         lead(cluster, a_study(trials=50), tmp_path / "t")
+    with pytest.raises(ClusterFailed, match=r"all trials have no score: .*exit code 1"):
+        lead(cluster, a_study(trials=3), tmp_path / "u")
 
 
 def test_the_controller_may_be_away_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,7 @@ def test_a_grid_has_all_combinations(tmp_path: Path) -> None:
             "more than",
         ),
         ("parameters: {a: [1], a: [2]}\nmetric: {name: m, goal: max}", "twice"),
+        ("parameters: {a: relu}\nmetric: {name: m, goal: max}", "`a` is one value .*List its values"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, says: str) -> None:
@@ -88,3 +89,9 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, says: s
     rendered = getattr(error.value, "render", lambda: str(error.value))()
     with pytest.raises(ValueError, match=says):
         raise ValueError(rendered.replace("\n", " "))
+
+
+def test_a_study_that_is_not_there_is_not_to_be_written_by_init(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        load(str(tmp_path / "s.yaml"))
+    assert "docs/tuning.md" in str(getattr(error.value, "render", lambda: error.value)())
