@@ -6,6 +6,7 @@
     GET /api/stream           what is shown, and then what changes (server-sent events)
     GET /api/logs             a job's or task's output, live (server-sent events)
     GET /api/graph, /picture  a stage of a job's graph; what of it takes a picture, for the client in the page
+    GET /api/scalars          what a job has reported since it began
     POST /api/profile, /do    record a timeline; cancel, restart, drain ...
     POST /rpc/JOB/TASK/...    a call to the master of a job's task (`gateway`)
 
@@ -33,6 +34,7 @@ from urllib.parse import parse_qs, urlsplit
 from dtfctl.dashboard import actions
 from dtfctl.dashboard.feed import Feed
 from dtfctl.dashboard.gateway import Gateway, Question, Refusal
+from dtfctl.dashboard.scalars import Scalars
 from dtfctl.dashboard.studies import Studies
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
@@ -83,6 +85,7 @@ class Dashboard:
         self.session = secrets.token_urlsafe(24)
         self.feed = Feed(open_cluster, Studies(studies) if studies is not None else None)
         self.gateway = Gateway(open_cluster, lambda job: self.feed.known("job", job), self.feed.tasks)
+        self.scalars = Scalars(open_cluster)
         self.files = _files()
         doors = listen_tcp("127.0.0.1", port)
         self.port: int = doors[0].getsockname()[1]
@@ -102,6 +105,7 @@ class Dashboard:
         self._listener.close()
         self.feed.close()
         self.gateway.close()
+        self.scalars.close()
 
     def _meet(self, guest: Guest) -> None:
         if not self._places.acquire(blocking=False):
@@ -190,6 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "/api/graph":
                 cluster = self._dashboard.open_cluster()
                 self._send_json(actions.graph(cluster, query.get("job", ""), query.get("stage", "partitioned")))
+            case "/api/scalars":
+                self._send_json(self._dashboard.scalars.read(query.get("job", "")))
             case "/api/picture":
                 self._send_json(actions.picture(self._dashboard.open_cluster(), query.get("job", "")))
             case _:

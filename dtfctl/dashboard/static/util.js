@@ -133,7 +133,7 @@ export function Plot({ title, xs, ys, x = "step" }) {
       width: at.current.clientWidth || 300, height: 190, cursor: { y: false }, legend: { show: true, live: true },
       scales: { x: { time: false } },
       axes: [{ ...axis }, { ...axis, size: 62, values: (_, v) => v.map(number) }],
-      series: [{ label: x, value: (_, v) => count(v) }, { label: title, stroke: color("--accent"), width: 1.6, points: { show: false }, value: (_, v) => number(v) }],
+      series: [{ label: x, value: (_, v) => count(v) }, { label: title, stroke: color("--accent"), width: 1.6, points: { show: (u) => u.data[0].length < 3 }, value: (_, v) => number(v) }],
     }, [xs, ys], at.current);
     const watch = new ResizeObserver(() => plot.current.setSize({ width: at.current.clientWidth, height: 190 }));
     watch.observe(at.current);
