@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import columns
 from dtfctl.launcher.errors import UsageError
 
+JOB = re.compile(r"[\w-]+")
+"""What a job may be called; a folder may be called the same."""
 FORMATS = ("tree", "dot", "svg")
 STAGE = "partitioned"
 LEGEND = " (a line: NAME  OP  TYPE[SHAPE] or a constant's value  <- INPUTS, ^ is only waited for)"
@@ -27,6 +30,7 @@ ALWAYS_TOLD = ("given", "placed", "pruned", "partitioned")
         "dtfctl graph train-1",
         "dtfctl graph train-1 --stage pruned --scope gradients",
         "dtfctl graph train-1 --format svg --to graph.svg",
+        "dtfctl graph train-1 --stage all --format dot --to stages",
         "dtfctl graph model.pb --fetch loss --tasks ps=2,worker=2",
         "dtfctl graph export/1",
     ],
@@ -67,7 +71,7 @@ def graph(
     scope: Annotated[str, typer.Option("--scope", metavar="NAME", help="Only what is below this name scope.")] = "",
     to: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--to", metavar="FILE", help="Write the picture there instead of printing it."),
+        typer.Option("--to", metavar="FILE", help="Write the picture there; with --stage all a folder."),
     ] = None,
     format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="tree; dot for Graphviz; svg where Graphviz is installed.")
@@ -87,14 +91,15 @@ def graph(
 
     if format not in FORMATS:
         raise UsageError(f"`{format}` is no format", f"one of: {', '.join(FORMATS)}")
-    if format != "tree" and stage == "all":
-        raise UsageError("a picture is of one stage", "name it with --stage; --format tree shows all of them")
+    pictures = format != "tree" and stage == "all"
+    if pictures and (to is None or not to.is_dir()):
+        raise UsageError("a picture is of one stage", "name it with --stage, or a folder for one of each with --to")
     if format == "svg" and shutil.which("dot") is None:
         raise UsageError(
             "Graphviz, which draws SVG, is not installed here",
             "install it (apt install graphviz, brew install graphviz), or take --format dot elsewhere",
         )
-    if to is not None and (to.is_dir() or not to.absolute().parent.is_dir()):
+    if to is not None and not pictures and (to.is_dir() or not to.absolute().parent.is_dir()):
         raise UsageError(f"--to {to}: " + ("that is a folder" if to.is_dir() else f"there is no folder {to.parent}"))
     view = GraphView(
         stage,
@@ -124,7 +129,7 @@ def _file(what: str | None) -> Path | None:
     path = Path(what).expanduser()
     if path.is_file() or any((path / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
         return path
-    if "/" in what or path.suffix or path.is_dir():
+    if JOB.fullmatch(what) is None:
         raise UsageError(
             f"{what} is a folder without a saved_model.pb" if path.is_dir() else f"there is no file {what}",
             "a file with a graph, the folder of a SavedModel, or a job is wanted: dtfctl jobs",
@@ -143,24 +148,34 @@ def _show(session: Session, found: dict[str, Any], format: str, to: Path | None)
             lines.append(found["note"])
         lines += ["", *_overview(found["overview"])]
         for name, drawn in found["trees"].items():
-            lines += [
-                "",
-                f"stage {name}{LEGEND}",
-            ]
-            lines += drawn
+            lines += ["", f"stage {name}{LEGEND}", *drawn]
         text = "\n".join(lines) + "\n"
+    elif len(found["dots"]) == 1:
+        (text,) = (_drawn(dot, format) for dot in found["dots"].values())
     else:
-        (text,) = found["dots"].values()
-        if format == "svg":
-            text = subprocess.run(["dot", "-Tsvg"], input=text, capture_output=True, text=True, check=True).stdout
+        assert to is not None
+        for number, (name, dot) in enumerate(found["dots"].items()):
+            _write(to / f"{number:02}-{name.replace(' ', '-')}.{format}", _drawn(dot, format))
+        screen.note(f"{len(found['dots'])} pictures written to {to}")
+        return
     if to is None:
         sys.stdout.write(text)
         return
+    _write(to, text)
+    screen.note(f"written to {to}")
+
+
+def _drawn(dot: str, format: str) -> str:
+    if format == "dot":
+        return dot
+    return subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout
+
+
+def _write(to: Path, text: str) -> None:
     try:
         to.write_text(text)
     except OSError as error:
         raise UsageError(f"--to {to}: {error.strerror}") from None
-    screen.note(f"written to {to}")
 
 
 def _overview(stages: Sequence[Sequence[str]]) -> list[str]:

@@ -248,6 +248,7 @@ def _cluster(status: ClusterStatus) -> dict[str, Any]:
         "notes": list(status.notes),
         "advice": list(status.advice),
         "links": _clean(to_plain(status.links)),
+        "grant": None if status.grant is None else _clean(to_plain(status.grant)),
         "away": "",
     }
 

@@ -22,7 +22,9 @@ RATE = "global_step/sec"
 RATE_SHOWN = "steps/s"
 MOST_NAMES = 48
 MOST_POINTS = 2000
-"""Of each name; every other one is left out where there are more, then of these, ..."""
+"""Each name has no more: every other one is left out, then every other one of these, until it fits."""
+MOST_KEPT = 20_000
+"""Each name is kept with no more points; of a longer one every other one is forgotten."""
 _HEAD, _FOOT = 12, 4
 """Bytes around a record: its length and that one's check sum; the content's check sum."""
 _FLOAT, _DOUBLE = 1, 2
@@ -76,8 +78,13 @@ class _Job:
         """Read what files have beyond what was read of them."""
         # In the order in which they were begun, as what a job does again is written again.
         for file in sorted(self.folder.rglob("*tfevents*"), key=lambda file: file.name):
-            data = file.read_bytes()[self._read.get(file, 0) :]
-            self._read[file] = self._read.get(file, 0) + self._take(data, file.relative_to(self.folder).parent)
+            begin = self._read.get(file, 0)
+            with file.open("rb") as whole:
+                whole.seek(begin)
+                self._read[file] = begin + self._take(whole.read(), file.relative_to(self.folder).parent)
+        for name, found in self._found.items():
+            if len(found) > MOST_KEPT:
+                self._found[name] = {step: found[step] for step in sorted(found)[::2]}
 
     def _take(self, data: bytes, place: Path) -> int:
         prefix = "" if place.as_posix() in (".", OWN) else f"{place.as_posix().removeprefix(OWN + '/')}/"

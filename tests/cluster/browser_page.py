@@ -12,7 +12,9 @@ import math
 import re
 import shutil
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +41,11 @@ class Looker:
         self.folder = folder
         self.problems: list[str] = []
 
-    def open(self, url: str, **how: Any) -> Page:
-        page = self.browser.new_context(**how).new_page()
+    def open(self, url: str, first: str = "", **how: Any) -> Page:
+        """Open an address; `first` is a script that runs before those of each page."""
+        context = self.browser.new_context(**how)
+        context.add_init_script(first)
+        page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("console", lambda said: said.type == "error" and self.problems.append(f"console: {said.text}"))
@@ -72,7 +77,8 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("job")
     parser.add_argument("--shots", type=Path)
-    looks = {look.__name__: look for look in (strangers, pages, draw, digits, study, phone, live, tabs, deeds)}
+    seen = (strangers, origins, pages, keys, draw, digits, study, phone, live, alone, tabs, many, history, deeds)
+    looks = {look.__name__: look for look in seen}
     parser.add_argument("--only", choices=looks, required=True)
     given = parser.parse_args()
     expect.set_options(timeout=PATIENCE_MS)
@@ -96,6 +102,102 @@ def strangers(looker: Looker, _job: str) -> dict[str, Any]:
     refused = looker.problems[before:]
     del looker.problems[before:]
     return {"refused": len(refused), "address": wrong.url.removeprefix(looker.base)}
+
+
+class Another(BaseHTTPRequestHandler):
+    """Serves a page that has nothing to do with the dashboard."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>another</title><link rel=icon href=data:,><body></body>")
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def origins(looker: Looker, job: str) -> dict[str, Any]:
+    """Have a page of another port of this host, in a browser that is logged in, try to look and to act."""
+    page = looker.open(looker.url)
+    expect(page.locator(".live")).to_have_text("live")
+    other = page.context.new_page()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Another)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    other.goto(f"http://127.0.0.1:{server.server_port}/")
+    tried = other.evaluate(
+        """async ([base, job]) => {
+          const act = JSON.stringify({ verb: "cancel", what: job }), how = { credentials: "include" };
+          const said = {};
+          const attempt = async (name, work) => {
+            try { said[name] = await work(); } catch (e) { said[name] = "refused"; }
+          };
+          const post = (more) => fetch(base + "/api/do", { ...how, method: "POST", body: act, ...more });
+          await attempt("read", async () => (await fetch(base + "/api/me", how)).text());
+          await attempt("act", async () => (await post()).text());
+          await attempt("blind", async () => (await post({ mode: "no-cors" })).type);
+          await attempt("stream", () => new Promise((done) => {
+            const source = new EventSource(base + "/api/stream", { withCredentials: true });
+            source.onmessage = () => done("heard"); source.onerror = () => { source.close(); done("refused"); };
+          }));
+          await attempt("script", () => new Promise((done) => {
+            const script = document.createElement("script");
+            script.onload = () => done("run"); script.onerror = () => done("refused");
+            script.src = base + "/static/vendor/uplot.js"; document.body.append(script);
+          }));
+          const frame = document.createElement("iframe");
+          await new Promise((done) => { frame.onload = done; frame.src = base + "/"; document.body.append(frame); });
+          await attempt("frame", () => frame.contentWindow.document.body.innerText);
+          return said;
+        }""",
+        [looker.base, job],
+    )
+    frames = [frame.url.removeprefix(looker.base) for frame in other.frames[1:]]
+    page.context.close()
+    server.shutdown()
+    server.server_close()
+    return {"tried": tried, "frames": frames}
+
+
+def keys(looker: Looker, job: str) -> dict[str, Any]:
+    """Reach all that can be used on each page by Tab alone, and see where one is."""
+    page = looker.open(looker.url, viewport={"width": 1280, "height": 860})
+    expect(page.locator(".live")).to_have_text("live")
+    missed: dict[str, list[str]] = {}
+    for name in (
+        "cluster",
+        f"jobs/{job}",
+        f"graph/{job}",
+        f"timeline/{job}",
+        "links",
+        "events",
+        f"draw/{job}",
+        "studies",
+    ):
+        page.goto(f"{looker.base}/#/{name}")
+        expect(page.locator("main section").first).to_be_visible()
+        if name.startswith("graph"):
+            expect(page.locator("svg.canvas .node").first).to_be_visible()
+        # What stays is marked, as pages draw themselves again while one walks.
+        wanted = page.evaluate(
+            """() => { const all = [...document.querySelectorAll("a[href], button, input, select, [tabindex='0']")]
+              .filter((e) => !e.disabled && e.checkVisibility() && e.tabIndex >= 0);
+              all.forEach((e, i) => { e.dataset.stop = i; }); return all.length; }"""
+        )
+        page.evaluate("document.activeElement.blur()")
+        reached: dict[str, bool] = {}
+        for _ in range(3 * wanted):
+            page.keyboard.press("Tab")
+            stop, outlined = page.evaluate(
+                """() => { const e = document.activeElement, s = getComputedStyle(e), r = e.querySelector?.("rect");
+                  const shown = s.outlineStyle !== "none" || (r && getComputedStyle(r).strokeWidth === "3px");
+                  return [e.dataset.stop ?? "", shown]; }"""
+            )
+            reached[stop] = bool(outlined)
+            if len(reached.keys() - {""}) == wanted:
+                break
+        missed[name] = [stop for stop in map(str, range(wanted)) if not reached.get(stop)]
+    page.context.close()
+    return {"missed": {name.split("/")[0]: stops for name, stops in missed.items() if stops}}
 
 
 def row_of(page: Page, event: str) -> Locator:
@@ -273,9 +375,9 @@ def phone(looker: Looker, job: str) -> dict[str, Any]:
     return {"wide": wide, "dark": dark, "touched": touched}
 
 
-def live(looker: Looker, _job: str) -> dict[str, Any]:
+def live(looker: Looker, _job: str, first: str = "") -> dict[str, Any]:
     """See a task restarted from another page."""
-    page, other = looker.open(looker.url), looker.open(looker.url)
+    page, other = looker.open(looker.url, first), looker.open(looker.url, first)
     row = page.locator("tr", has=page.get_by_role("rowheader", name="worker/1"))
     expect(row).to_contain_text("running")
     before = row.locator("td").nth(3).inner_text()
@@ -288,9 +390,65 @@ def live(looker: Looker, _job: str) -> dict[str, Any]:
         arg=before,
     )
     took = time.monotonic() - began
+    workers = page.evaluate("typeof SharedWorker")
     page.context.close()
     other.context.close()
-    return {"seen_after_s": round(took, 2)}
+    return {"seen_after_s": round(took, 2), "workers": workers}
+
+
+def alone(looker: Looker, job: str) -> dict[str, Any]:
+    """See the same in a browser that has no shared workers."""
+    return live(looker, job, "delete window.SharedWorker")
+
+
+def many(looker: Looker, _job: str) -> dict[str, Any]:
+    """Watch a large cluster of which some tasks change: how smooth it is, and what is drawn again."""
+    page = looker.open(looker.url, viewport={"width": 1280, "height": 860})
+    rows = page.get_by_role("region", name="Tasks").locator("tbody tr")
+    expect(rows).to_have_count(500)
+    expect(page.get_by_role("region", name="Hosts").locator("tbody tr")).to_have_count(50)
+    expect(page.locator(".tile", has_text="Slurm job 17")).to_contain_text("2 h 01 m left")
+    found: dict[str, Any] = page.evaluate(
+        """() => new Promise((done) => {
+          const drawn = new Set(), frames = [], began = performance.now();
+          new MutationObserver((all) => { for (const m of all) {
+            const at = m.target.nodeType === 1 ? m.target : m.target.parentElement;
+            const row = at.closest("[aria-label=Tasks] tbody tr");
+            if (row) drawn.add(row.querySelector("th").textContent);
+          } }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+          let last = began;
+          const next = (now) => {
+            frames.push(now - last); last = now;
+            if (now - began < 4000) { scrollBy(0, frames.length % 40 < 20 ? 30 : -30); requestAnimationFrame(next); }
+            else {
+              frames.sort((a, b) => a - b);
+              const p95 = frames[Math.floor(frames.length * 0.95)];
+              done({ drawn: [...drawn], frames: frames.length, most_ms: frames.at(-1), p95_ms: p95 });
+            }
+          };
+          requestAnimationFrame(next);
+        })"""
+    )
+    looker.picture(page, "many")
+    page.get_by_label("Find tasks").fill("worker/47")
+    expect(rows).to_have_count(11)
+    page.context.close()
+    return found
+
+
+def history(looker: Looker, job: str) -> dict[str, Any]:
+    """Look at a job that has ended before the dashboard was started: its plots are there."""
+    page = looker.open(looker.url)
+    expect(page.locator(".live")).to_have_text("live")
+    page.goto(f"{looker.base}/#/jobs/{job}")
+    plot = page.get_by_role("img", name="loss")
+    expect(plot.locator("canvas")).to_be_visible()
+    said = plot.get_attribute("aria-label")
+    page.get_by_role("link", name="Graph", exact=True).last.click()
+    expect(page.locator("main")).to_contain_text("which has ended, as saved in")
+    expect(page.locator("svg.canvas .node").first).to_be_visible()
+    page.context.close()
+    return {"said": said}
 
 
 def tabs(looker: Looker, job: str) -> dict[str, Any]:

@@ -9,19 +9,24 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from dtfctl.dashboard.server import Dashboard
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.model import GrantStatus, JobRequest
 from dtfctl.launcher.operator.serving import ServeRequest
 from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.conftest import spec_of, wait_until
+from tests.doubles.launcher import status, task
 from tests.support.browser import python_with
+from tests.unit.dashboard.test_server import FakeCluster
 
 BROWSER = Path(__file__).with_name("browser_page.py")
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits_mlp.py"
@@ -52,6 +57,22 @@ with tf.Session(tf.distribute.cluster_resolver.TFConfigClusterResolver().master(
             progress.report(count, 10_000_000, loss=1.0 / count)
 """
 
+SHORT = """
+import os
+import time
+import dtfctl.runtime as tf
+from dtfctl.runtime.train import progress
+
+step = tf.train.get_or_create_global_step()
+done = tf.assign_add(step, 1)
+target = tf.distribute.cluster_resolver.TFConfigClusterResolver().master()
+with tf.train.MonitoredTrainingSession(target, checkpoint_dir=os.environ["DTF_CHECKPOINT_DIR"]) as session:
+    for count in range(1, 11):
+        session.run(done)
+        progress.report(count, 10, loss=1.0 / count)
+        # What is reported more often than once a second is left out.
+        time.sleep(1.1 if count == 9 else 0)
+"""
 TRIAL = """
 import argparse, json, os, time
 parser = argparse.ArgumentParser()
@@ -153,6 +174,19 @@ def test_a_browser_without_the_token_is_refused(watched: Watched) -> None:
 
 
 @pytest.mark.slow
+def test_a_page_of_another_origin_neither_sees_nor_does_anything(watched: Watched) -> None:
+    found = watched.look("origins")
+    assert set(found["tried"].values()) == {"refused"}, found["tried"]
+    assert found["frames"] == ["chrome-error://chromewebdata/"]
+    assert not watched.cluster.job(watched.job).is_final
+
+
+@pytest.mark.slow
+def test_all_of_each_page_is_reached_by_keyboard(watched: Watched) -> None:
+    assert watched.look("keys") == {"missed": {}}
+
+
+@pytest.mark.slow
 def test_each_page_in_a_browser(watched: Watched) -> None:
     found = watched.look("pages")
     assert [title.partition(" ")[0] for title in found["titles"]] == ["seen:"] * 8 and len(set(found["titles"])) == 8
@@ -176,7 +210,54 @@ def test_each_page_fits_a_phone_and_takes_touches(watched: Watched) -> None:
 
 @pytest.mark.slow
 def test_what_another_page_does_is_seen_live(watched: Watched) -> None:
-    watched.look("live")
+    assert watched.look("live")["workers"] == "function"
+
+
+@pytest.mark.slow
+def test_a_browser_without_shared_workers_is_live_too(watched: Watched) -> None:
+    assert watched.look("alone")["workers"] == "undefined"
+
+
+@pytest.mark.slow
+def test_of_500_tasks_only_what_has_changed_is_drawn_again() -> None:
+    large = [
+        task(f"{role}/{number}", host=f"host-{number % 50}", cpu_percent=1.0, uptime_s=None)
+        for role, count in (("ps", 20), ("worker", 480))
+        for number in range(count)
+    ]
+    lent = GrantStatus("granted", "Slurm job 17", ends=time.time() + 7300.0)
+    told = replace(status(*large), grant=lent)
+    told = replace(told, hosts=tuple(replace(told.hosts[0], name=f"host-{n}", tasks=10) for n in range(50)))
+    cluster = FakeCluster(told)
+    page = Dashboard(lambda: cast(Cluster, cluster))
+    page.start()
+    over = threading.Event()
+
+    def change() -> None:
+        turn = 0
+        while not over.wait(0.1):
+            turn += 1
+            some = [replace(t, cpu_percent=float(turn % 90)) if t.index < 5 else t for t in cluster.state.tasks]
+            cluster.become(replace(cluster.state, tasks=tuple(some)))
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        found = look(page.url, "", "--only", "many")
+    finally:
+        over.set()
+        changing.join()
+        page.close()
+    assert set(found["drawn"]) <= {f"{role}/{n}" for role in ("ps", "worker") for n in range(5)} and found["drawn"]
+
+
+@pytest.mark.slow
+def test_a_job_that_ended_before_anybody_looked_has_its_plots_and_its_graph(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "short.py").write_text(SHORT)
+    job = cluster.submit(JobRequest(str(tmp_path / "short.py"), replication="in-graph"))
+    wait_until(lambda: cluster.job(job).state == "succeeded", "it has ended", 900.0)
+    with running_dashboard() as address:
+        assert look(address, job, "--only", "history")["said"] == "loss: now 0.1"
 
 
 @pytest.mark.slow

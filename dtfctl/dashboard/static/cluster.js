@@ -1,6 +1,14 @@
 // The cluster at a glance: problems, tasks, hosts.
-import { html, useState, State, Table, Act, Meter, bytes, since, count } from "./util.js";
+import { html, useState, State, Table, Act, Meter, bytes, duration, since, count } from "./util.js";
 
+// What the hosts are lent by, and for how long yet.
+const LENT = { queued: "warn", granted: "", ended: "bad" };
+function lease({ state, why, ends, starts }) {
+  const now = Date.now() / 1000;
+  if (state === "granted") return ends ? `${duration(ends - now)} left` : "no time limit";
+  if (state === "ended") return "ended";
+  return starts > now ? `begins in ${duration(starts - now)}` : "waits";
+}
 export function Cluster({ known }) {
   const { cluster } = known, tasks = [...known.tasks.values()], hosts = [...known.hosts.values()], jobs = [...known.jobs.values()];
   const [text, find] = useState("");
@@ -12,6 +20,7 @@ export function Cluster({ known }) {
       <div class=${"tile " + (cluster.running < cluster.tasks ? "warn" : "")}><b>${cluster.running} / ${cluster.tasks}</b><span>tasks run</span></div>
       <div class=${"tile " + (up < hosts.length ? "warn" : "")}><b>${up} / ${hosts.length}</b><span>hosts up</span></div>
       <div class="tile"><b>${jobs.filter((j) => !j.final && j.state !== "queued").length}</b><span>jobs run, ${jobs.filter((j) => j.state === "queued").length} queued</span></div>
+      ${cluster.grant && html`<div class=${"tile " + LENT[cluster.grant.state]}><b>${lease(cluster.grant)}</b><span>${cluster.grant.what}${cluster.grant.why ? `: ${cluster.grant.why}` : ""}</span></div>`}
       <div class=${"tile " + (restarts ? "warn" : "")}><b>${count(restarts)}</b><span>restarts of tasks</span></div>
     </div>
     ${cluster.problems?.length > 0 && html`<section class="card problem" role="alert"><h2>What is wrong</h2><ul>${cluster.problems.map((p) => html`<li>${p}</li>`)}</ul></section>`}

@@ -110,8 +110,8 @@ function Picture({ dagre, nodes, transfers, open, toggle, picked, pick }) {
         <text x=${b.width / 2} y="15" text-anchor="middle" font-size="11.5">${cut(b.title, b.width, 6.5)}</text><text class="sub" x=${b.width / 2} y="28" text-anchor="middle">${cut(b.sub, b.width, 5.8)}</text></g>`; })}</svg>`;
 }
 
-const About = ({ row: [, nodes, why, did], step }) => html`<dl class="facts"><dt>What it is</dt><dd>${why}</dd><dt>Nodes</dt><dd>${nodes}</dd>
-    ${did && html`<dt>Changed</dt><dd>${did}</dd>`}<dt>Step</dt><dd class="mono">${step}</dd></dl>`;
+const About = ({ row: [, nodes, why, did], found }) => html`<dl class="facts"><dt>Graph</dt><dd>${found.graph}</dd><dt>This stage</dt><dd>${why}</dd><dt>Nodes</dt><dd>${nodes}</dd>
+    ${did && html`<dt>Changed</dt><dd>${did}</dd>`}<dt>Step</dt><dd class="mono">${found.step}</dd></dl>`;
 
 export function Graph({ known, at }) {
   const jobs = [...known.jobs.values()].filter((j) => !j.final && j.state !== "queued" && j.framework === "dtf");
@@ -133,7 +133,7 @@ export function Graph({ known, at }) {
       <span class="spring"></span>${open.size > 0 && html`<button class="small" onClick=${() => setOpen(new Set())}>Close all scopes</button>`}</header>
     ${why && html`<p class="empty" role="alert">${why}</p>`}${!why && (!found || !dagre) && html`<p class="empty">Compiling the graph as the job's tasks do …</p>`}
     ${found && dagre && html`<div class="stages" role="group" aria-label="Stage">${found.overview.map((row) => html`<button aria-pressed=${row[0] === stage} class=${row[3] || SAID.has(row[0]) ? "" : "dim"} title=${sized(row)} onClick=${() => setStage(row[0])}>${row[0]}</button>`)}</div>
-      <${About} row=${found.overview.find(([n]) => n === stage)} step=${found.step} />
+      <${About} row=${found.overview.find(([n]) => n === stage)} found=${found} />
       <${Picture} dagre=${dagre} nodes=${found.nodes} transfers=${found.transfers} open=${open} toggle=${toggle} picked=${picked} pick=${pick} />
       ${picked && html`<dl class="facts"><dt>Node</dt><dd class="mono">${picked.name}</dd><dt>Op</dt><dd>${picked.op} ${picked.types}</dd><dt>Device</dt><dd class="mono">${picked.device || "any"}</dd>
         ${picked.other && html`<dt>Other end</dt><dd>${picked.other}</dd>`}<dt>Inputs</dt><dd class="mono">${[...picked.inputs, ...picked.controls.map((c) => "^" + c)].join(", ") || "none"}</dd>

@@ -53,6 +53,12 @@ def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView
     chosen = next((known for known in status.jobs if known.id == job), None)
     if job and chosen is None:
         raise NoSuchJob(f"there is no job {job}", "look with: dtfctl jobs")
+    if chosen is not None and chosen.framework != "dtf":
+        raise Conflict(
+            f"{job} runs {chosen.framework}, whose graph no task has", "only jobs with `framework: dtf` have one"
+        )
+    if chosen is not None and chosen.state == "queued":
+        raise Conflict(f"{job} waits in the queue, so no task has its graph yet", f"look with: dtfctl why {job}")
     if chosen is not None and chosen.is_final and view.form != "picture":
         return _of_ended(chosen, status, view)
     own = frozenset(chosen.tasks) if chosen is not None else frozenset()

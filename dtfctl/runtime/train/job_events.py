@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -29,7 +30,6 @@ HPARAMS = "DTF_HPARAMS"
 RATE = "global_step/sec"
 LEAST_S = 1.0
 """What is reported more often is left out."""
-FLUSH_S = 2.0
 _PLUGIN, _BEGUN = "hparams", "_hparams_/session_start_info"
 
 
@@ -41,9 +41,10 @@ class JobEvents:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._writer = FileWriter(str(folder), flush_secs=FLUSH_S)
+        self._writer = FileWriter(str(folder))
         self._lock = threading.Lock()
         self._last: tuple[int, float] | None = None
+        self._told: dict[str, float] = {}
 
     def report(self, step: int, metrics: Mapping[str, float], now: float) -> None:
         """Write numbers of a step, and the rate since the last ones.
@@ -53,16 +54,26 @@ class JobEvents:
         """
         with self._lock:
             last = self._last
-            if last is not None and now - last[1] < LEAST_S and step >= last[0]:
-                return
-            self._last = step, now
-        values = dict(metrics)
-        if last is not None and step > last[0]:
-            values[RATE] = (step - last[0]) / (now - last[1])
+            begins = last is None or step < last[0]
+            if begins:
+                self._told.clear()
+            # Each by itself: who reports a step alone does not silence who then reports its loss.
+            values = {
+                name: value for name, value in metrics.items() if now - self._told.get(name, -math.inf) >= LEAST_S
+            }
+            self._told |= dict.fromkeys(values, now)
+            if last is None or begins or now - last[1] >= LEAST_S:
+                if last is not None and not begins and step > last[0]:
+                    values[RATE] = (step - last[0]) / (now - last[1])
+                self._last = step, now
+        if not values:
+            return
         summary = summary_pb2.Summary()
         for name, value in values.items():
             summary.value.add(tag=name, simple_value=value)
         self._writer.add_summary(summary, step)
+        # A writer looks at the time when the next event comes: the last would be lost, and others be seen one late.
+        self._writer.flush()
 
     def graph(self, graph: Any) -> None:
         self._writer.add_graph(graph)

@@ -196,7 +196,7 @@ def test_a_master_tells_its_sessions_and_their_steps(tmp_path: Path) -> None:
         cluster.close()
 
 
-def test_the_command_shows_a_file_and_says_what_is_wrong(file: Path) -> None:
+def test_the_command_shows_a_file_and_says_what_is_wrong(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "dtfctl", "graph", *words], capture_output=True, text=True)
 
@@ -204,6 +204,16 @@ def test_the_command_shows_a_file_and_says_what_is_wrong(file: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     said = json.loads(shown.stdout)
     assert list(said["trees"]) == said["stages"] and said["step"] == "train"
+    monkeypatch.setenv("PATH", str(file.parent))
+    bare = run(str(file), "--format", "svg")
+    assert bare.returncode == 2 and "apt install graphviz" in bare.stderr and "--format dot" in bare.stderr
+    # A picture of each stage.
+    assert run(str(file), "--stage", "all", "--format", "dot").returncode == 2
+    (file.parent / "stages").mkdir()
+    drawn = run(str(file), "--stage", "all", "--format", "dot", "--to", str(file.parent / "stages"))
+    assert drawn.returncode == 0, drawn.stderr
+    names = sorted(picture.name for picture in (file.parent / "stages").iterdir())
+    assert len(names) == len(said["stages"]) and names[0] == "00-given.dot" and names[-1].endswith("-partitioned.dot")
     # A name with no ending, text that a person reads, and what has no name that a job could have.
     (file.parent / "plain").write_bytes(file.read_bytes())
     plain = run(str(file.parent / "plain"))

@@ -119,3 +119,12 @@ def test_hyperparameters_are_those_that_the_job_was_given(job: Path, monkeypatch
     monkeypatch.setenv("DTF_HPARAMS", "[1]")
     with pytest.raises(ValueError, match="has to be a JSON object"):
         job_events.own_events()
+
+
+def test_a_step_that_is_reported_alone_does_not_silence_its_loss(tmp_path: Path) -> None:
+    events = JobEvents(tmp_path)
+    for step in (10, 20):
+        events.report(step, {}, 100.0 + step)
+        events.report(step, {"loss": 1.0 / step}, 100.0 + step + 0.1)
+    found = scalars(written(tmp_path))
+    assert [step for step, _ in found["loss"]] == [10, 20] and [step for step, _ in found[RATE]] == [20]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,3 +40,13 @@ def test_a_job_that_has_ended_is_shown_by_the_newest_graph_that_it_has_saved(tmp
     assert said["graph"].startswith("train-1, which has ended, as saved in ") and said["step"] == "b"
     # Nodes without a device are placed on the tasks that the cluster has.
     assert said["overview"][-1][1] == "1: worker/0 1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"state": "queued"}, "waits in the queue"), ({"framework": "torch"}, "runs torch, whose graph no task has")],
+)
+def test_a_job_that_cannot_have_a_graph_is_told_why(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    job = replace(JobStatus("train-1", "train", "running", "in-graph", "train.py"), **changes)
+    with pytest.raises(Conflict, match=said):
+        of_job(ClusterPaths(tmp_path / "home"), status(task("worker/0"), jobs=[job]), "train-1", GraphView())
