@@ -28,6 +28,9 @@ from tests.doubles.launcher import status, task
 from tests.support.browser import python_with
 from tests.unit.dashboard.test_server import FakeCluster
 
+# Their own limits end first, which say what was waited for.
+pytestmark = pytest.mark.timeout(1200)
+
 BROWSER = Path(__file__).with_name("browser_page.py")
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits_mlp.py"
 JOB = """
