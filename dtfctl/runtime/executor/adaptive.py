@@ -45,7 +45,8 @@ class Adaptive:
         better: what takes its place; None where no region is missing.
 
     Attributes:
-        varied: called when what some steps got from outside had other shapes.
+        varied: called with this when what some steps got from outside had other shapes.
+        is_unsteady: whether too many steps had other shapes though what they got from outside had not.
     """
 
     engine = "shaped"
@@ -67,7 +68,8 @@ class Adaptive:
         self._incoming = incoming
         self._lock = lock
         self.changed = changed
-        self.varied: Callable[[], None] = lambda: None
+        self.varied: Callable[[Adaptive], None] = lambda plan: None
+        self.is_unsteady = False
         self._runs = 0
         self._misses = 0
         self._others = 0
@@ -104,8 +106,9 @@ class Adaptive:
         if shapes != self.shapes:
             self._others += 1
             if self._others == _MISSES:
-                self.varied()
+                self.varied(self)
             return
         self._misses += 1
         if self._misses >= _MISSES and self._misses > self._runs * _MOST_MISSED:
+            self.is_unsteady = True
             self.changed()

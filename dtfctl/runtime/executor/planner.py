@@ -103,27 +103,7 @@ class Planner:
         if is_gpu(self.env.device) or not isinstance(general, StraightLine) or len(general.order) > _MOST_NODES:
             return general
         is_plain = any(PLAIN_PLAN in node.raw_attrs for node in self.graph)
-        incoming = Incoming(general.order, self.env)
-        memory, lock = Memory(), threading.Lock()
-
-        def shape(seen: Observation, shapes: Shapes) -> Plan:
-            if is_plain:
-                return general
-            shaped = again(seen)
-            if not shaped.is_shaped:
-                return general
-            better = Better(shaped.missing, lambda: again(seen)) if shaped.missing else None
-            plan = Adaptive(shaped, general, incoming, shapes, lock, changed, better)
-            plan.varied = lambda: use(Varied(general, lambda: self.interpreter, incoming, shape, plan, len(self.graph)))
-            return plan
-
-        def again(seen: Observation) -> StraightLine:
-            with collector_paused():
-                return self.straight(seen, memory=memory)
-
-        def changed() -> None:
-            self._observations += 1
-            use(self.tuned(general, use, is_function) if self._observations < _MOST_OBSERVATIONS else general)
+        shaping = _Shaping(self, general, use, is_function, is_plain)
 
         def beside(heavy: frozenset[Node]) -> Plan | None:
             # Regions and libraries share their work out to cores themselves, which nodes in threads would do without.
@@ -132,7 +112,19 @@ class Planner:
             return self.machine(heavy)
 
         has_choice = self._cores > 1 and not is_function
-        return Tuner(general, lambda: self.interpreter, incoming, shape, beside if has_choice else None, use)
+        return Tuner(
+            general,
+            lambda: self.interpreter,
+            shaping.incoming,
+            shaping.shape,
+            beside if has_choice else None,
+            use,
+        )
+
+    def observed_again(self, general: Plan, use: Callable[[Plan], None], is_function: bool) -> Plan:
+        """Make a plan as `tuned` does, for steps that turned out to be others; `general` once that was so too often."""
+        self._observations += 1
+        return self.tuned(general, use, is_function) if self._observations < _MOST_OBSERVATIONS else general
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -146,3 +138,48 @@ class Planner:
     @cached_property
     def interpreter(self) -> Sequential:
         return Sequential(self.schedule.order, self.env)
+
+
+class _Shaping:
+    """Makes the plans of a partition for known shapes.
+
+    Args:
+        use: called with a plan that is to be used from then on.
+        is_function: see `Planner.tuned`.
+        is_plain: whether the plan for steps of any kind is wanted.
+    """
+
+    def __init__(
+        self, planner: Planner, general: StraightLine, use: Callable[[Plan], None], is_function: bool, is_plain: bool
+    ) -> None:
+        self.incoming = Incoming(general.order, planner.env)
+        self._planner = planner
+        self._general = general
+        self._use = use
+        self._is_function = is_function
+        self._is_plain = is_plain
+        self._memory, self._lock = Memory(), threading.Lock()
+
+    def shape(self, seen: Observation, shapes: Shapes) -> Plan:
+        """Make the plan for steps like one that was seen, which got such shapes from outside."""
+        shaped = self._general if self._is_plain else self._straight(seen)
+        if not shaped.is_shaped:
+            return self._general
+        better = Better(shaped.missing, lambda: self._straight(seen)) if shaped.missing else None
+        plan = Adaptive(shaped, self._general, self.incoming, shapes, self._lock, self._changed, better)
+        plan.varied = self._varied
+        return plan
+
+    def _straight(self, seen: Observation) -> StraightLine:
+        with collector_paused():
+            return self._planner.straight(seen, memory=self._memory)
+
+    def _varied(self, plan: Adaptive) -> None:
+        planner = self._planner
+        self._use(
+            Varied(self._general, lambda: planner.interpreter, self.incoming, self.shape, plan, len(planner.graph))
+        )
+
+    def _changed(self) -> None:
+        """Observe anew, or give up."""
+        self._use(self._planner.observed_again(self._general, self._use, self._is_function))

@@ -78,6 +78,9 @@ class Varied:
         plan = self._plans.get(shapes)
         if plan is not None:
             plan.run(step, args, results)
+            if isinstance(plan, Adaptive) and plan.is_unsteady:
+                # What is within such steps has other shapes each time.
+                self._plans[shapes] = self.general
         elif step.trace is not None or not self._lock.acquire(blocking=False):
             self.general.run(step, args, results)
         else:
@@ -123,10 +126,9 @@ class Varied:
 
     def _add(self, shapes: Shapes, plan: Plan) -> None:
         if isinstance(plan, Adaptive):
-            plan.changed = lambda: self._give_up(shapes)
+            plan.changed = _is_seen_to
         self._plans[shapes] = plan
 
-    def _give_up(self, shapes: Shapes) -> None:
-        """Run steps of some shapes by the plan for any: what is within them has other shapes each time."""
-        if shapes in self._plans:
-            self._plans[shapes] = self.general
+
+def _is_seen_to() -> None:
+    """Do nothing: a plan that refers to the table of plans would be kept by it."""

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.executor import varied
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.framework.node_graph import Node
 from tests.support.clusters import in_process_cluster
 from tests.support.waiting import eventually
+from tests.unit.executor.harness import executors_of
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +32,13 @@ def alive() -> set[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [1, 3, 12])
-def test_a_closed_session_leaves_no_nodes(steps: int) -> None:
+@pytest.mark.parametrize(("steps", "shapes"), [(1, 1), (3, 1), (12, 1), (60, 3)])
+def test_a_closed_session_leaves_no_nodes(steps: int, shapes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(varied, "_WORTH", 0.0)
     with tf.Graph().as_default() as graph:
         variable = tf.get_variable("v", [4, 4])
         fed = tf.placeholder(tf.float32, [None, 4])
-        product = tf.matmul(fed, variable)
+        product = tf.reduce_mean(tf.square(tf.tanh(tf.matmul(fed, variable))))
         init = tf.global_variables_initializer()
     before = alive()
 
@@ -43,8 +46,10 @@ def test_a_closed_session_leaves_no_nodes(steps: int) -> None:
         with tf.Session(graph=graph) as session:
             session.run(init)
             for i in range(steps):
-                session.run(product, {fed: [[float(i)] * 4]})
+                session.run(product, {fed: [[float(i)] * 4] * (100 * (1 + i % shapes))})
             assert alive() - before
+            if shapes > 1:
+                assert any(isinstance(e.plan, varied.Varied) for e in executors_of(session))
 
     run()
     assert not alive() - before
