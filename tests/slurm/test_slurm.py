@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -107,6 +109,29 @@ def test_a_lost_node_is_left_and_named(site: Site, host_name: str, measured: Mea
         assert site.jobs() == []
     finally:
         site.start_node(victim.node)
+        wait_until(lambda: victim.node in site.ask("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split(), "it is back")
+
+
+@pytest.mark.slow
+def test_a_node_that_slurm_takes_out_is_left_and_the_others_go_on(site: Site) -> None:
+    """`scontrol update State=DOWN` ends what runs there; the allocation, of --no-kill, keeps the others."""
+    cluster = bring_up(spec_of("nodes: 3"))
+    before = {task.name: task.pid for task in cluster.status().tasks}
+    victim = next(host for host in cluster.status().hosts if host.name == "slurm-1")
+    site.ask("scontrol", "update", f"NodeName={victim.node}", "State=DOWN", "Reason=test")
+    try:
+        now = wait_status(
+            cluster, lambda now: all_run(now) and all(task.host != "slurm-1" for task in now.tasks), "tasks moved"
+        )
+        assert now.grant is not None and now.grant.state == "granted"
+        wait_until(lambda: "allocation.node-lost" in kinds(cluster), "it is named")
+        stayed = [task for task in now.tasks if before[task.name] == task.pid]
+        assert stayed and len(stayed) < len(before), "others have not noticed"
+        assert cluster.down() == ()
+        assert site.jobs() == []
+    finally:
+        with contextlib.suppress(subprocess.CalledProcessError):  # Slurm has taken it again, as its daemon answers
+            site.ask("scontrol", "update", f"NodeName={victim.node}", "State=RESUME")
         wait_until(lambda: victim.node in site.ask("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split(), "it is back")
 
 
