@@ -150,6 +150,37 @@ def test_a_rank_of_torch_that_hangs_is_found_and_all_go_on(
     assert bool(named) == (how == "sleeps" and reports == "silent"), "which is named before"
 
 
+JAX_HANGS = """
+import os, time
+import jax, jax.numpy as jnp
+from jax.experimental import multihost_utils
+
+jax.distributed.initialize(
+    num_processes=int(os.environ["JAX_NUM_PROCESSES"]), process_id=int(os.environ["JAX_PROCESS_ID"])
+)
+me = jax.process_index()
+for step in range(40):
+    if me == 1 and os.environ["DTF_STARTS"] == "1" and step == 20:
+        print("hangs", flush=True)
+        time.sleep(1e6)
+    parts = multihost_utils.process_allgather(jnp.float32(step))
+print("sum", float(parts.sum()), flush=True)
+jax.distributed.shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_of_jax_that_hangs_is_found_and_all_begin_anew(impatient: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "hangs.py"
+    script.write_text(JAX_HANGS)
+    done = run(impatient, "jax", python_of("JAX"), str(script))
+    assert (done.status.restarts, done.status.starts) == (1, 2)
+    assert done.lines.count("hangs") == 1
+    assert done.lines.count("sum 78.0") == 2
+    why = [event.reason for event in impatient.events() if event.subject == f"job:{done.job_id}"]
+    assert any(text.startswith("hangs: none of its processes has done anything for") for text in why), why
+
+
 @pytest.mark.slow
 def test_a_killed_process_restarts_all_of_jax_from_the_checkpoint(cluster: Cluster) -> None:
     done = run(
