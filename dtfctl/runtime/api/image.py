@@ -59,6 +59,7 @@ from dtfctl.runtime.ops.image_ops.resizing import (
     resize_area,
     resize_bicubic,
     resize_bilinear,
+    resize_image_with_pad,
     resize_images,
     resize_nearest_neighbor,
 )

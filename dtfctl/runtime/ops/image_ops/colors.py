@@ -127,6 +127,11 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "grayscale_to_rgb") as scope:
         images = convert_to_tensor(images, name="images")
         if images.shape.rank is None:
-            raise ValueError("grayscale_to_rgb needs images of known rank")
-        multiples = [1] * (images.shape.rank - 1) + [3]
-        return apply_op("Tile", input=images, multiples=constant(multiples, dtypes.int32), name=scope)
+            ones = apply_op("OnesLike", x=apply_op("Shape", input=images))
+            multiples = apply_op("ConcatV2", values=[ones[:-1], constant([3], dtypes.int32)], axis=0)
+        else:
+            multiples = constant([1] * (images.shape.rank - 1) + [3], dtypes.int32)
+        result = apply_op("Tile", input=images, multiples=multiples, name=scope)
+        if images.shape.rank is not None:
+            result.set_shape([*images.shape.dims_or_none[:-1], 3])
+        return result

@@ -6,12 +6,14 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
-from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.image_ops.common import checked_image, size_of
+from dtfctl.runtime.ops.image_ops.cutting import pad_to_bounding_box
 from dtfctl.runtime.ops.nn_ops import reduce_over
-from dtfctl.runtime.ops.operands import apply_mixed
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 class ResizeMethod:
@@ -96,10 +98,46 @@ resize = resize_images
 
 def _kept_ratio(images: Tensor, size: Tensor) -> Tensor:
     """Compute the largest size within `size` that has the images' proportions."""
+    known, wanted = [d.value for d in images.shape[1:3]], constant_value(size)
+    if None not in known and wanted is not None:
+        ratio = min(float(w) / float(n) for w, n in zip(wanted, known))
+        return constant([round(ratio * n) for n in known], dtypes.int32)
     have = apply_op("StridedSlice", input=apply_op("Shape", input=images), begin=[1], end=[3], strides=[1])
     have, limit = (apply_op("Cast", x=v, DstT=dtypes.float32) for v in (have, size))
     scale = reduce_over("Min", apply_mixed("RealDiv", limit, have), [0])
     return apply_op("Cast", x=apply_op("Round", x=apply_mixed("Mul", have, scale)), DstT=dtypes.int32)
+
+
+def resize_image_with_pad(
+    image: Any,
+    target_height: Any,
+    target_width: Any,
+    method: int = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+) -> Tensor:
+    """Resize images within a size, with their proportions, and fill up around them.
+
+    Raises:
+        ValueError: a size is not positive.
+    """
+    with name_scope(None, "resize_image_with_pad"):
+        image = checked_image(image)
+        for n, side in ((target_height, "height"), (target_width, "width")):
+            if not isinstance(n, Tensor) and n <= 0:
+                raise ValueError(f"target_{side} must be > 0.")
+        have, limits = (
+            [cast_to(convert_to_tensor(n), dtypes.float64) for n in sizes]
+            for sizes in (size_of(image), (target_height, target_width))
+        )
+        ratio = apply_op("Maximum", x=have[1] / limits[1], y=have[0] / limits[0])
+        exact = [n / ratio for n in have]
+        size = apply_op("Pack", values=[cast_to(apply_op("Floor", x=n), dtypes.int32) for n in exact])
+        around = [
+            apply_mixed("Maximum", cast_to(apply_op("Floor", x=(limit - n) / 2), dtypes.int32), 0)
+            for limit, n in zip(limits, exact)
+        ]
+        resized = resize_images(image, size, method, align_corners)
+        return pad_to_bounding_box(resized, around[0], around[1], target_height, target_width)
 
 
 def crop_and_resize(

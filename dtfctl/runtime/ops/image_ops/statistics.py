@@ -24,10 +24,19 @@ def per_image_standardization(image: Any) -> Tensor:
         dtype = image.dtype.base_dtype
         x = cast_to(image, dtypes.float32) if dtype not in (dtypes.float16, dtypes.float32) else image
         axes = [-1, -2, -3]
-        pixels = int(np.prod(image.shape[-3:].known()))
+        sizes = image.shape[-3:]
         mean = reduce_over("Mean", x, axes, True)
         variance = reduce_over("Mean", apply_op("SquaredDifference", x=x, y=mean), axes, True)
-        deviation = apply_mixed("Maximum", apply_mixed("Sqrt", variance), 1.0 / float(np.sqrt(pixels)))
+        least: Any
+        if sizes.is_fully_defined():
+            least = 1.0 / float(np.sqrt(int(np.prod(sizes.known()))))
+        else:
+            rank = len(image.shape)
+            known = apply_op(
+                "StridedSlice", input=apply_op("Shape", input=image), begin=[rank - 3], end=[rank], strides=[1]
+            )
+            least = apply_op("Rsqrt", x=cast_to(reduce_over("Prod", known, [0], False), x.dtype.base_dtype))
+        deviation = apply_mixed("Maximum", apply_mixed("Sqrt", variance), least)
         return apply_mixed("RealDiv", apply_mixed("Sub", x, mean), deviation, scope)
 
 
