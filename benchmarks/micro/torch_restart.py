@@ -170,10 +170,16 @@ def measure(begin: Callable[[Path], contextlib.AbstractContextManager[None]], ro
                 killed = time.time()
                 os.kill(first[1].pid, signal.SIGKILL)
                 again = wait_start(folder, {one.pid for one in first.values()}, NEVER_S)
-            if again is None:
-                return f"never (not within {NEVER_S:.0f} s)" + " |" * (len(PARTS) - 1)
-            seen.append(parts(killed, list(again.values())))
-    return " | ".join(f"{statistics.median(times):.2f} ({max(times):.2f})" for times in zip(*seen, strict=True))
+            if again is not None:
+                seen.append(parts(killed, list(again.values())))
+            elif not seen:
+                break  # another round would tell no more
+    if not seen:
+        return f"never (not within {NEVER_S:.0f} s)" + " |" * (len(PARTS) - 1)
+    found = " | ".join(f"{statistics.median(times):.2f} ({max(times):.2f})" for times in zip(*seen, strict=True))
+    return (
+        found if len(seen) == rounds else f"{rounds - len(seen)} of {rounds} not within {NEVER_S:.0f} s, else {found}"
+    )
 
 
 def parts(killed: float, again: list[First]) -> tuple[float, ...]:
