@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dtfctl.launcher.errors import Conflict, InternalError, NoSuchJob, UsageError
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.model import ClusterStatus, JobStatus
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.profiling import target_of, tls_of
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.values import field, replace, value
 
 Form: TypeAlias = Literal["tree", "dot", "nodes", "picture"]
@@ -71,7 +75,7 @@ def of_job(paths: ClusterPaths, status: ClusterStatus, job: str, view: GraphView
     controller = controller_client.controller_of(paths)
     try:
         targets = [target_of(paths, task, controller.reach(task.address)) for task in tasks]
-        said = _asked({"file": "", "targets": targets, "tls": tls_of(paths), "job": job}, view)
+        said = _asked({"file": "", "targets": targets, "tls": tls_of(paths), "job": job}, view, ops_of(paths))
     finally:
         controller.close()
     if "error" in said:
@@ -102,7 +106,26 @@ def of_file(path: Path, view: GraphView) -> dict[str, Any]:
     return _checked(said, view)
 
 
-def _asked(source: Mapping[str, Any], view: GraphView) -> dict[str, Any]:
+def ops_of(paths: ClusterPaths) -> dict[str, str]:
+    """Give what of the environment of a cluster's tasks says where ops of its own are, as far as these are here.
+
+    A pattern of theirs (`tf.register_fused`) is replaced in graphs by whoever knows it.
+    """
+    if not paths.spec.exists():
+        return {}
+    env = codec.decode(ClusterSpec, paths.spec.read_bytes()).env
+    folders = [*filter(os.path.isabs, map(os.path.expanduser, env.get("PYTHONPATH", "").split(os.pathsep)))]
+    searched = [*folders, *filter(None, sys.path)]
+    named = [module.strip() for module in env.get("DTF_OPS", "").split(",")]
+    # Of hosts that are other machines they may be there alone.
+    here = [module for module in named if module and PathFinder.find_spec(module.partition(".")[0], searched)]
+    if not here:
+        return {}
+    known = [*folders, os.environ.get("PYTHONPATH", "")]
+    return {"DTF_OPS": ",".join(here), "PYTHONPATH": os.pathsep.join(filter(None, known))}
+
+
+def _asked(source: Mapping[str, Any], view: GraphView, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     asked = {
         **source,
         "stage": view.stage,
@@ -121,6 +144,7 @@ def _asked(source: Mapping[str, Any], view: GraphView) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
         process_group=0,
+        env={**os.environ, **(env or {})},
     )
     assert process.stdin is not None and process.stdout is not None
     try:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from dtfctl.launcher.errors import Conflict, UsageError
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.model import JobStatus
-from dtfctl.launcher.operator.graphs import GraphView, of_file, of_job
+from dtfctl.launcher.operator.graphs import GraphView, of_file, of_job, ops_of
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
 from dtfctl.protocol import graph_pb2, meta_graph_pb2
 from tests.doubles.launcher import status, task
 
@@ -50,3 +52,18 @@ def test_a_job_that_cannot_have_a_graph_is_told_why(tmp_path: Path, changes: dic
     job = replace(JobStatus("train-1", "train", "running", "in-graph", "train.py"), **changes)
     with pytest.raises(Conflict, match=said):
         of_job(ClusterPaths(tmp_path / "home"), status(task("worker/0"), jobs=[job]), "train-1", GraphView())
+
+
+def test_ops_that_a_spec_names_are_known_where_they_are_on_this_machine(tmp_path: Path) -> None:
+    ops = tmp_path / "ops"
+    ops.mkdir()
+    (ops / "shop_ops.py").touch()
+    paths = ClusterPaths(tmp_path / "home")
+    paths.folder.mkdir(parents=True)
+    assert ops_of(paths) == {}
+    for folder, known in ((ops, "shop_ops"), (tmp_path / "elsewhere", "")):
+        env = {"DTF_OPS": "shop_ops, ops_of_other_machines.more", "PYTHONPATH": str(folder)}
+        paths.spec.write_text(codec.encode(ClusterSpec("shop", {"worker": TaskGroup(1)}, env=env)))
+        found = ops_of(paths)
+        assert found.get("DTF_OPS", "") == known
+        assert found.get("PYTHONPATH", str(folder)).split(os.pathsep)[0] == str(folder)
