@@ -15,10 +15,10 @@ from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.loops import fold_loops, share_reads_with_loops
+from dtfctl.runtime.executor.observation import Observation, Steadiness
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
-from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.executor.straight_compiler import CHUNK, compile_straight_line
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.executor.tuner import Tuner
@@ -58,6 +58,7 @@ class Planner:
         # The same with its loops folded into nodes, once that was tried.
         self._acyclic = graph
         self._observations = 0
+        self.steadiness = Steadiness()
 
     def may_block(self, node: Node) -> bool:
         """Tell whether running the node may wait for other nodes or steps, receives aside."""
@@ -162,6 +163,7 @@ class _Shaping:
 
     def shape(self, seen: Observation, shapes: Shapes) -> Plan:
         """Make the plan for steps like one that was seen, which got such shapes from outside."""
+        self._planner.steadiness.note(seen, shapes)
         shaped = self._general if self._is_plain else self._straight(seen)
         if not shaped.is_shaped:
             return self._general

@@ -13,7 +13,7 @@ tasks of the host see it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from dtfctl.runtime.executor.binding import Environment, argument_positions, rea
 from dtfctl.runtime.executor.blocks import Block, Memory
 from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
+from dtfctl.runtime.executor.observation import MOST_KEPT, Observation
 from dtfctl.runtime.executor.regions import Surroundings, find_regions
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
@@ -37,46 +38,6 @@ from dtfctl.runtime.memory import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
-# Larger constants are not kept in a plan, and no more of an observed step's values than so many bytes.
-_MOST_FIXED = 1 << 20
-_MOST_HELD = 32 << 20
-
-
-@dataclass
-class Observation:
-    """What one step's nodes gave; stands in for a trace.
-
-    Of large arrays only the shape is kept: held any longer, a table would be copied before its rows are changed. So it
-    is of others, once what is held is much: a step may have little at a time of all that it has.
-    """
-
-    outputs: dict[Output, Any] = field(default_factory=dict)
-    spent: dict[Node, int] = field(default_factory=dict)
-    held: int = 0
-
-    def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
-        self.spent[node] = ended - started
-        for slot, value in enumerate(outputs):
-            if isinstance(value, np.ndarray) and node.op != "Const" and value.nbytes >= _LEAST_BYTES:
-                if value.nbytes > min(_MOST_FIXED, _MOST_HELD - self.held):
-                    self.outputs[node, slot] = Spec(value.shape, value.dtype)
-                    continue
-                self.held += value.nbytes
-            self.outputs[node, slot] = value
-
-    def forget(self, but: Container[Output]) -> None:
-        """Keep of arrays only what they are, but for some outputs."""
-        for output, value in self.outputs.items():
-            if isinstance(value, np.ndarray) and output not in but:
-                self.outputs[output] = Spec(value.shape, value.dtype)
-
-    def spec(self, output: Output) -> Spec | None:
-        value = self.outputs.get(output)
-        if isinstance(value, Spec):
-            return None if value.dtype.hasobject else value
-        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
-            return None
-        return Spec(value.shape, value.dtype)
 
 
 class Room(NamedTuple):
@@ -259,7 +220,7 @@ class _Planner:
         specs = [self.seen.spec((node, slot)) for slot in range(len(values))]
         if any(isinstance(value, Spec) for value in values):
             return  # its values were not held
-        if None not in specs and sum(s.nbytes for s in specs if s is not None) <= _MOST_FIXED:
+        if None not in specs and sum(s.nbytes for s in specs if s is not None) <= MOST_KEPT:
             for slot, value in enumerate(values):
                 self.shaped.fixed[node, slot] = value
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
+from dtfctl.runtime.executor.observation import Observation
 from dtfctl.runtime.executor.plan import Plan
-from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.kernels.context import StepContext

@@ -5,6 +5,7 @@ that were put together.
 from __future__ import annotations
 
 import copy
+import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -13,8 +14,8 @@ from typing import Any, TypeAlias
 
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
+from dtfctl.runtime.executor.observation import Observation
 from dtfctl.runtime.executor.plan import Plan
-from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.kernels.context import StepContext
 
 # Plans that are kept, and nodes in all of them.
@@ -23,6 +24,8 @@ _MOST_PLANS, _MOST_NODES = 64, 100_000
 _PLANNING_S, _WORTH = 0.02, 1.0
 # Steps after which what was before counts half, and shapes whose steps are counted.
 _PERIOD, _MOST_COUNTED = 4096, 4096
+# How often a plan is made for the same shapes, where values within its steps have others each time.
+_MOST_OBSERVATIONS = 4
 
 Shape: TypeAlias = Callable[[Observation, Shapes], Plan]
 
@@ -64,6 +67,8 @@ class Varied:
         # Seconds that steps without a plan have taken, and that making one takes.
         self._spent: defaultdict[Shapes, float] = defaultdict(float)
         self._planning_s = _PLANNING_S
+        # How often a plan relied on what was not so.
+        self._unsteady: Counter[Shapes] = Counter()
         self._lock = threading.Lock()
         self._add(first.shapes, first)
 
@@ -79,8 +84,7 @@ class Varied:
         if plan is not None:
             plan.run(step, args, results)
             if isinstance(plan, Adaptive) and plan.is_unsteady:
-                # What is within such steps has other shapes each time.
-                self._plans[shapes] = self.general
+                self._observe_again(shapes)
         elif step.trace is not None or not self._lock.acquire(blocking=False):
             self.general.run(step, args, results)
         else:
@@ -104,6 +108,15 @@ class Varied:
         self._add(shapes, self._shape(seen, shapes))
         del self._spent[shapes]
         self._planning_s += (time.perf_counter() - ran - self._planning_s) / 4
+
+    def _observe_again(self, shapes: Shapes) -> None:
+        """Have another plan made, which does not rely on what was otherwise; or none, once that was so too often."""
+        self._unsteady[shapes] += 1
+        if self._unsteady[shapes] < _MOST_OBSERVATIONS:
+            self._spent[shapes] = math.inf
+            self._plans.pop(shapes, None)
+        else:
+            self._plans[shapes] = self.general
 
     def _makes_room(self, shapes: Shapes) -> bool:
         """Tell whether there is room for a plan, or give up one that is used less."""

@@ -11,7 +11,7 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.protocol import config_pb2
-from dtfctl.runtime.executor import shaped, tuner, varied
+from dtfctl.runtime.executor import observation, shaped, tuner, varied
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.executor import Executor
@@ -168,6 +168,44 @@ def test_each_of_the_shapes_that_an_iterator_gives_gets_a_plan(is_chosen: bool) 
             session.run(y, feeds)
 
 
+def dedupe(session: Any, sizes: list[int], steps: int) -> list[Executor]:
+    """Train an embedding by Adam with other words in each step; the executors, once values were compared."""
+    words = tf.placeholder(tf.int32, [None])
+    table = tf.get_variable("table", [50, 40], initializer=tf.ones_initializer())
+    hidden = tf.tanh(tf.nn.embedding_lookup(table, words) * 2.0)
+    loss = tf.reduce_sum(tf.square(hidden))
+    train = tf.train.AdamOptimizer(0.1).minimize(loss)
+    session.run(tf.global_variables_initializer())
+    own, first, second = np.ones((50, 40)), np.zeros((50, 40)), np.zeros((50, 40))
+    rng = np.random.default_rng(0)
+    for n in range(1, steps + 1):
+        given = rng.integers(0, 50, sizes[n % len(sizes)])
+        session.run(train, {words: given})
+        gradient = np.zeros_like(own)
+        np.add.at(gradient, given, 4 * np.tanh(2 * own[given]) * (1 - np.tanh(2 * own[given]) ** 2))
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        own = own - 0.1 * np.sqrt(1 - 0.999**n) / (1 - 0.9**n) * first / (np.sqrt(second) + 1e-8)
+    np.testing.assert_allclose(session.run(table), own, rtol=2e-4, atol=2e-5)
+    return executors_of(session)
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize("sizes", [[60], [60, 70, 80]], ids=["one shape", "three"])
+def test_what_depends_on_values_is_no_reason_to_give_up_a_plan(sizes: list[int]) -> None:
+    """How many different words there are is another number in each step."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        largest = max(dedupe(session, sizes, 60 * len(sizes)), key=lambda e: len(e.graph))
+        if len(sizes) == 1:
+            assert isinstance(largest.plan, Adaptive)
+            plans = [largest.plan]
+        else:
+            assert isinstance(largest.plan, Varied)
+            assert sorted(largest.plan.shapes) == [((n,),) for n in sizes]
+            plans = [plan for plan in largest.plan._plans.values() if isinstance(plan, Adaptive)]
+        assert not any(plan.is_unsteady for plan in plans)
+        assert all(plan._misses < 4 for plan in plans)
+
+
 @pytest.mark.usefixtures("ready")
 def test_of_more_shapes_than_plans_those_used_most_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(varied, "_MOST_PLANS", 3)
@@ -284,7 +322,7 @@ def test_what_follows_from_shapes_is_computed_once() -> None:
 def test_of_what_was_not_held_no_value_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step with many values keeps only the shapes of most, be they the same in every step."""
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 1024)
-    monkeypatch.setattr(shaped, "_MOST_HELD", 0)
+    monkeypatch.setattr(observation, "_MOST_HELD", 0)
     g = GraphText()
     g.add("x", "Placeholder", dtype="float32")
     g.add("shape", "Shape", "x", T="float32", out_type="int32")

@@ -1,0 +1,86 @@
+"""What steps that were looked at have shown of a partition's values.
+
+Some have other shapes in each step though it gets the same from outside, as they depend on what values are: embeddings
+are trained so. How many different words a batch has is another number each time, and with it what is computed of
+their gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.executor.incoming import Shapes
+from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.kernels.into.fusions import Output
+from dtfctl.runtime.kernels.into.registry import Spec
+
+# Smaller values are kept whatever there is of them, and no larger ones than these, nor so many bytes in all.
+_LEAST_BYTES = 1024
+MOST_KEPT = 1 << 20
+_MOST_HELD = 32 << 20
+# Shapes of which it is remembered what was seen.
+_MOST_KNOWN = 64
+
+
+@dataclass
+class Observation:
+    """What one step's nodes gave; stands in for a trace.
+
+    Of large arrays only the shape is kept: held any longer, a table would be copied before its rows are changed. So it
+    is of others, once what is held is much: a step may have little at a time of all that it has.
+
+    Attributes:
+        unsteady: outputs whose shapes say nothing of the next step's.
+    """
+
+    outputs: dict[Output, Any] = field(default_factory=dict)
+    spent: dict[Node, int] = field(default_factory=dict)
+    held: int = 0
+    unsteady: Container[Output] = ()
+
+    def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
+        self.spent[node] = ended - started
+        for slot, value in enumerate(outputs):
+            if isinstance(value, np.ndarray) and node.op != "Const" and value.nbytes >= _LEAST_BYTES:
+                if value.nbytes > min(MOST_KEPT, _MOST_HELD - self.held):
+                    self.outputs[node, slot] = Spec(value.shape, value.dtype)
+                    continue
+                self.held += value.nbytes
+            self.outputs[node, slot] = value
+
+    def forget(self, but: Container[Output]) -> None:
+        """Keep of arrays only what they are, but for some outputs."""
+        for output, value in self.outputs.items():
+            if isinstance(value, np.ndarray) and output not in but:
+                self.outputs[output] = Spec(value.shape, value.dtype)
+
+    def spec(self, output: Output) -> Spec | None:
+        value = None if output in self.unsteady else self.outputs.get(output)
+        if isinstance(value, Spec):
+            return None if value.dtype.hasobject else value
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
+            return None
+        return Spec(value.shape, value.dtype)
+
+
+class Steadiness:
+    """What is known of a partition's values from several observed steps."""
+
+    def __init__(self) -> None:
+        self._unsteady: set[Output] = set()
+        self._known: dict[Shapes, dict[Output, Spec | None]] = {}
+
+    def note(self, seen: Observation, shapes: Shapes) -> None:
+        """Compare a step with the one that got the same shapes before, and have it forget what was otherwise then."""
+        specs = {output: seen.spec(output) for output in seen.outputs}
+        before = self._known.pop(shapes, None)
+        if before is not None:
+            self._unsteady.update(output for output, spec in before.items() if specs.get(output) != spec)
+        if len(self._known) >= _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[shapes] = specs
+        seen.unsteady = self._unsteady
