@@ -79,7 +79,10 @@ class TestCase(Assertions):
             use_gpu: False places ops on the CPU.
             force_gpu: place ops on the GPU.
         """
-        with Session(graph=graph, config=config) as session, _placed(session.graph, use_gpu, force_gpu):
+        with (
+            Session(graph=graph, config=_softly(config, force_gpu)) as session,
+            _placed(session.graph, use_gpu, force_gpu),
+        ):
             yield session
 
     @contextlib.contextmanager
@@ -96,7 +99,7 @@ class TestCase(Assertions):
             ValueError: an earlier call asked for another graph or config.
         """
         if self._cached is None:
-            self._cached = (Session(graph=graph, config=config), graph, config)
+            self._cached = (Session(graph=graph, config=_softly(config, force_gpu)), graph, config)
         session, first_graph, first_config = self._cached
         if graph is not first_graph or config is not first_config:
             raise ValueError("cached_session was called with another graph or config before; use session")
@@ -206,6 +209,11 @@ def _raises(test: TestCase, kind: Any, expected: str | Callable[[Any], bool]) ->
         test.assertTrue(re.search(expected, text), f"{expected!r} is not found in {text!r}")
         return
     test.fail(f"{kind.__name__} not raised")
+
+
+def _softly(config: config_pb2.ConfigProto | None, force_gpu: bool) -> config_pb2.ConfigProto:
+    """Let ops go to another device where the one they ask for is not there: what tests have without a config."""
+    return config_pb2.ConfigProto(allow_soft_placement=not force_gpu) if config is None else config
 
 
 @contextlib.contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import unittest
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
-from dtfctl.contrib import legacy_seq2seq, rnn
+from dtfctl.contrib import legacy_seq2seq, rnn, seq2seq
 
 
 def _sigmoid(x: Any) -> Any:
@@ -127,3 +128,31 @@ def test_a_copy_of_a_built_cell_makes_its_own_variables() -> None:
             late(tf.zeros([2, 4]), late.zero_state(2, tf.float32))
         assert {v.op.name.split("/")[0] for v in tf.global_variables()} == {"a", "b", "c"}
         assert len(late.variables) == 4
+
+
+def test_cells_within_others_begin_with_what_they_begin_with() -> None:
+    """As TensorFlow's MultiRNNCell: an attention's first state is not zeros, nor of a size that is known."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        memory = tf.placeholder_with_default(np.ones([2, 4, 3], np.float32), [2, None, 3])
+        attention = seq2seq.LuongAttention(3, memory)
+        first = tf.nn.rnn_cell.GRUCell(3)
+        inner = seq2seq.AttentionWrapper(first, attention, initial_cell_state=tf.fill([2, 3], 5.0))
+        begun = tf.nn.rnn_cell.MultiRNNCell([inner, tf.nn.rnn_cell.GRUCell(2)]).zero_state(2, tf.float32)
+        assert isinstance(begun[0], seq2seq.AttentionWrapperState)
+        session.run(tf.global_variables_initializer())
+        found = session.run([begun[0].cell_state, begun[0].alignments, begun[1]])
+        assert [v.tolist() for v in found] == [[[5.0] * 3] * 2, [[0.0] * 4] * 2, [[0.0] * 2] * 2]
+        zeros = tf.nn.rnn_cell.RNNCell.zero_state(inner, 2, tf.float32)
+        assert session.run(zeros.alignments).shape == (2, 4)
+
+
+class _Placed(tf.test.TestCase):
+    def test_where_there_is_no_gpu(self) -> None:
+        with self.test_session() as session, tf.device("/gpu:0"):
+            assert session.run(tf.constant(1) + tf.constant(2)) == 3
+
+
+def test_a_tests_session_places_softly() -> None:
+    result = unittest.TestResult()
+    _Placed("test_where_there_is_no_gpu").run(result)
+    assert result.testsRun == 1 and result.wasSuccessful(), result.errors

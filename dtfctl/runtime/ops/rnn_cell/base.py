@@ -170,10 +170,14 @@ def _made(scope: Any) -> list[Any]:
 def zero_state_of(batch_size: Any, size: Any, dtype: Any) -> Tensor:
     """Make zeros of [batch_size, *size], statically as far as that is known."""
     batch = convert_to_tensor(batch_size, dtypes.int32)
-    dims = list(TensorShape(size).known())
-    shape = apply_op(
-        "ConcatV2", values=[apply_op("ExpandDims", input=batch, dim=0), constant(dims, dtypes.int32)], axis=0
-    )
+    dims: list[Any]
+    if isinstance(size, Tensor):
+        # As many as a memory has places, which only a step knows.
+        dims, sizes = [None], apply_op("Reshape", tensor=size, shape=[-1])
+    else:
+        dims = list(TensorShape(size).known())
+        sizes = constant(dims, dtypes.int32)
+    shape = apply_op("ConcatV2", values=[apply_op("ExpandDims", input=batch, dim=0), sizes], axis=0)
     out: Tensor = zeros(shape, dtype)
     out.set_shape([batch_size if isinstance(batch_size, int) else None, *dims])
     return out

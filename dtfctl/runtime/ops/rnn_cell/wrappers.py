@@ -52,6 +52,13 @@ class MultiRNNCell(RNNCell):
     def output_size(self) -> Any:
         return self._cells[-1].output_size
 
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        if not self._tuple:
+            return super().zero_state(batch_size, dtype)
+        with name_scope(f"{type(self).__name__}ZeroState"):
+            # What a cell begins with is its own affair: one with attention has more than zeros.
+            return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
+
     def _held(self, state: Any) -> Any:
         """Return the state of each cell."""
         if self._tuple:
