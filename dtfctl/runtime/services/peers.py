@@ -329,6 +329,10 @@ class Peers:
                 is_current = peer.life == life
             if is_current:
                 self._on_lost(peer.task, life, e)
+                if e.error_code == AbortedError.code:
+                    # It is in another life, of which nobody tells this task where there is no controller.
+                    with contextlib.suppress(OpError):
+                        self.learn(peer.task, self.status(peer.task, REQUEST_TIMEOUT_S).result().incarnation)
             return
         refused = coming.arrived(link)
         with self._lock:

@@ -399,3 +399,24 @@ def test_what_is_for_gpus_and_tpus_says_what_to_use_instead(build: Callable[[], 
     assert value.shape == [1]
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"No OpKernel.* Use [CA]"):
         session.run(value)
+
+
+def test_a_task_that_begins_anew_is_met_again_where_nobody_tells_the_others(cluster: InProcessCluster) -> None:
+    """There is no controller here: who was refused by the first task's next life asks in which it is."""
+
+    def together() -> list[Any]:
+        clients = [Client(cluster, task, lambda: reduce(tf.constant([1.0]), TASKS)) for task in range(TASKS)]
+        for client in clients:
+            client.start(options=tf.RunOptions(timeout_in_ms=5000))
+        found = [client.end() for client in clients]
+        for client in clients:
+            client.session.close()
+        return found
+
+    def succeed() -> bool:
+        return all(not isinstance(result, tf.errors.OpError) for result in together())
+
+    assert succeed()
+    cluster.stop("worker", 0)
+    cluster.start("worker", 0)
+    eventually(succeed)
