@@ -335,6 +335,8 @@ def _algorithm(
     if request.kind == "Broadcast":
         return algorithms.broadcast(group, source, value, request.shape)
     assert value is not None
+    if request.kind == "Place":
+        return algorithms.place(group)
     if request.kind == "Gather":
         return algorithms.all_gather(group, value, request.is_even)
     if request.kind == "AllToAll":
@@ -353,6 +355,8 @@ def _foreign_algorithm(group: foreign_orders.MixedGroup, request: CollectiveRequ
     if request.kind == "Broadcast":
         return foreign_orders.tree_broadcast(group, source, value, request.shape, request.dtype)
     assert value is not None
+    if request.kind == "Place":
+        raise ValueError("Places in a group are not known where TensorFlow's servers are members")
     if request.kind == "Gather":
         return foreign_orders.ring_gather(group, value)
     if request.kind == "AllToAll":

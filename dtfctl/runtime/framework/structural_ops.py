@@ -46,6 +46,7 @@ VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 COLLECTIVE_START = "_CollectiveStart"
 COLLECTIVES = frozenset(
     (
+        "_CollectivePlace",
         "CollectiveReduce",
         "CollectiveReduceV2",
         "CollectiveReduceV3",

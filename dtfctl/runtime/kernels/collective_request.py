@@ -17,7 +17,7 @@ class CollectiveRequest:
     """One device's part of a computation of its group.
 
     Attributes:
-        kind: "Reduce", "ReduceScatter", "Gather", "AllToAll" or "Broadcast".
+        kind: "Reduce", "ReduceScatter", "Gather", "AllToAll", "Broadcast" or "Place".
         group_key, group_size: which group, and how many devices are in it; the same in all of them.
         instance_key: names the computation in its group; the same in all devices.
         value: this device's array; None where it only receives.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.runtime.pipelines.pipeline import Pipeline
+from dtfctl.runtime.pipelines.placing import devices_along_links
 from dtfctl.runtime.replication.reduce_op import (
     CollectiveCommunication,
     CommunicationImplementation,

@@ -22,6 +22,7 @@ CODEC = "_compression"
 Ask = Callable[..., CollectiveRequest]
 
 KINDS = {
+    "_CollectivePlace": "Place",
     "CollectiveReduce": "Reduce",
     "CollectiveReduceScatter": "ReduceScatter",
     "CollectiveGather": "Gather",

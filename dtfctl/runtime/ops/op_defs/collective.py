@@ -34,6 +34,7 @@ def _other_rows(op: Operation) -> list[TensorShape]:
 
 
 define.op("_CollectiveStart(args: list(Targs)) -> (); Targs: list(type) >= 0; !stateful")
+define.op(f"_CollectivePlace(input: T) -> (data: T); T: type in {{int32}}; {_KEYS}; {_HOW}; !stateful", shape=[(2,)])
 define.op(
     f"CollectiveAllToAllV2(input: T, {_KEY_INPUTS}, {_TOKENS}) -> (data: T); {_MERGED}; {_ORDERED}; !stateful",
     shape="unchanged",
