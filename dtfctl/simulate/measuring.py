@@ -1,12 +1,13 @@
 """Measure what messages, copies and work cost here, by tasks of the runtime that run on this machine for a moment.
 
-    python -m dtfctl.simulate.measuring RANK ADDRESS,...
+    python -m dtfctl.simulate.measuring PROCESSORS RANK ADDRESS,...
 
 is one of these tasks: it reads what to do from its standard input, a line of JSON each, and writes how long it took.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -18,19 +19,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dtfctl import cores
-from dtfctl.simulate.collectives import Group, seconds
-from dtfctl.simulate.strategies import TOUCHED
-from dtfctl.simulate.world import Machine, Places, World
+from dtfctl.simulate.strategies import Model, Scenario, simulate
+from dtfctl.simulate.world import Machine, Places
 
-TIMES = 10
-SMALL, MEDIUM, LARGE = 4000, 3_200_000, 32_000_000
-WINDOWS, WINDOW_S = 12, 0.15
+Variables: TypeAlias = tuple[int, ...]
+SHORT, MEDIUM, LARGE = (4000,), (3_200_000,), (32_000_000,)
+"""Variables of the steps that are measured, in bytes."""
+CROWDS = (2, 4, 8)
+"""Tasks a processor."""
+PINNED = 2
+"""Tasks run on so many processors, so that few make a crowd."""
+ROUNDS, WINDOWS, WINDOW_S = 2, 12, 0.08
 
 
 # A task -------------------------------------------------------------------------------------------------------------
@@ -44,33 +48,50 @@ def serve(rank: int, addresses: Sequence[str]) -> None:
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        step = _reduces(tf, server.target, rank, asked) if asked["do"] == "reduce" else _works()
-        for _ in range(3):
+        step = _trains(tf, server.target, rank, asked) if asked["do"] == "train" else _works()
+        for _ in range(4):
             step()
         # All leave together: each runs as many steps.
         print(json.dumps(_timed(step, asked["steps"])), flush=True)
 
 
-def _reduces(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[[], Any]:
-    members, count, times = asked["members"], asked["bytes"] // 4, asked["times"]
+def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[[], Any]:
+    """Make a step as a strategy does: gradients, their sums over all members, and updates when all sums are there."""
+    members = asked["members"]
+    device = f"/job:worker/task:{rank}"
     graph = tf.Graph()
-    with graph.as_default(), tf.device(f"/job:worker/task:{rank}"):
-        own: dict[str, Any] = {"collections": [tf.GraphKeys.LOCAL_VARIABLES], "name": f"own{count}"}
-        total = variable = tf.Variable(tf.fill([count], 1.0), **own)
-        for turn in range(times):
-            total = tf.raw_ops.CollectiveReduce(
-                input=total,
-                group_size=members,
-                group_key=members,
-                instance_key=count + turn,
-                merge_op="Max",
-                final_op="Id",
-                subdiv_offsets=[0],
+    with graph.as_default(), tf.device(device):
+        own: dict[str, Any] = {"collections": [tf.GraphKeys.LOCAL_VARIABLES], "use_resource": True}
+        variables = [
+            tf.Variable(tf.fill([size // 4], 1.0), name=f"own{i}", **own) for i, size in enumerate(asked["variables"])
+        ]
+        sums = [tf.multiply(variable, 1e-3) for variable in variables]
+        if members > 1:
+            key = asked["key"]
+            sums = tf.identity_n(
+                [
+                    tf.raw_ops.CollectiveReduce(
+                        input=gradient,
+                        group_size=members,
+                        group_key=key,
+                        instance_key=key + i,
+                        merge_op="Add",
+                        final_op="Id",
+                        subdiv_offsets=[0],
+                    )
+                    for i, gradient in enumerate(sums)
+                ]
             )
-        config = tf.ConfigProto(device_filters=[f"/job:worker/task:{rank}"])
-        session = tf.Session(target, graph=graph, config=config)
-    session.run(variable.initializer)
-    return session.make_callable(total.op)  # type: ignore[no-any-return]
+        optimizer = tf.train.GradientDescentOptimizer(1e-3)
+        train = optimizer.apply_gradients(list(zip(sums, variables, strict=True)))
+        session = tf.Session(target, graph=graph, config=tf.ConfigProto(device_filters=[device]))
+    session.run([variable.initializer for variable in variables])
+    step = session.make_callable(train)
+
+    def run() -> None:
+        step()
+
+    return run
 
 
 def _works() -> Callable[[], Any]:
@@ -88,16 +109,20 @@ def _works() -> Callable[[], Any]:
 
 
 def _timed(step: Callable[[], Any], steps: int) -> dict[str, float]:
-    begun = resource.getrusage(resource.RUSAGE_SELF)
-    took = []
+    took, used = [], []
     for _ in range(WINDOWS):
-        at = time.perf_counter()
+        at, used_before = time.perf_counter(), _used()
         for _ in range(steps):
             step()
         took.append((time.perf_counter() - at) / steps)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = used.ru_utime + used.ru_stime - begun.ru_utime - begun.ru_stime
-    return {"wall_s": statistics.median(took), "cpu_s": cpu / (steps * WINDOWS)}
+        used.append((_used() - used_before) / steps)
+    # Whatever else the machine does makes steps longer.
+    return {"wall_s": min(took), "cpu_s": statistics.median(used)}
+
+
+def _used() -> float:
+    found = resource.getrusage(resource.RUSAGE_SELF)
+    return found.ru_utime + found.ru_stime
 
 
 # Who asks -----------------------------------------------------------------------------------------------------------
@@ -115,12 +140,14 @@ class Tasks:
 
     def __init__(self, processes: Sequence[subprocess.Popen[str]]) -> None:
         self._processes = processes
+        self._keys = itertools.count(1000, 1000)
 
     def ask(self, members: int, **what: Any) -> Took:
         """Have the first tasks do something at the same time."""
+        asked = json.dumps({"members": members, "key": next(self._keys), **what}) + "\n"
         for process in self._processes[:members]:
             assert process.stdin is not None
-            process.stdin.write(json.dumps({"members": members, **what}) + "\n")
+            process.stdin.write(asked)
             process.stdin.flush()
         found = [_answer(process) for process in self._processes[:members]]
         return Took(max(each["wall_s"] for each in found), sum(each["cpu_s"] for each in found))
@@ -135,10 +162,10 @@ def _answer(process: subprocess.Popen[str]) -> Any:
 
 
 @contextmanager
-def tasks(count: int) -> Iterator[Tasks]:
-    """Start so many tasks on this machine."""
+def tasks(count: int, able: int) -> Iterator[Tasks]:
+    """Start so many tasks on this machine, on so many of its processors."""
     addresses = ",".join(f"127.0.0.1:{port}" for port in _free_ports(count))
-    command = [sys.executable, "-m", "dtfctl.simulate.measuring"]
+    command = [sys.executable, "-m", "dtfctl.simulate.measuring", str(able)]
     processes = [
         subprocess.Popen([*command, str(rank), addresses], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for rank in range(count)
@@ -169,80 +196,75 @@ def _free_ports(count: int) -> list[int]:
 
 
 def measure(note: Callable[[str], None] = lambda text: None) -> Machine:
-    """Measure this machine: messages and copies between its tasks, and how much work slows work beside it.
+    """Measure this machine: steps of training with next to no computing, and how much work slows work beside it.
 
     Raises:
         RuntimeError: a task ended.
     """
-    crowd_size = 4
-    with tasks(crowd_size) as found:
+    able = min(cores.available(), PINNED)
+    most = able * max(CROWDS)
+    took: dict[tuple[int, Variables], Took] = {}
+    with tasks(most, able) as found:
         alone = found.ask(1, do="work", steps=_steps(1e-2))
-        both = found.ask(2, do="work", steps=_steps(1e-2)) if cores.available() > 1 else alone
-        crowd = found.ask(crowd_size, do="work", steps=_steps(1e-2))
-        empty = found.ask(1, do="reduce", bytes=SMALL, times=1, steps=_steps(2e-4))
-        each: dict[tuple[int, int], Took] = {}
-        for members, nbytes in ((2, SMALL), (4, SMALL), (2, MEDIUM), (4, LARGE)):
-            times = TIMES if nbytes == SMALL else 2
-            steps = _steps(times * (1e-4 + nbytes / 2e9))
-            took = found.ask(members, do="reduce", bytes=nbytes, times=times, steps=steps)
-            own = Took(empty.wall_s, empty.cpu_s * members)
-            each[members, nbytes] = Took(*(max(a - b, a / 2) / times for a, b in zip(took, own)))
-            wall_s, cpu_s = each[members, nbytes]
-            note(f"{nbytes:,} bytes over {members} tasks: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
+        both = found.ask(2, do="work", steps=_steps(1e-2)) if able > 1 else alone
+        crowd = found.ask(2 * able, do="work", steps=_steps(1e-2))
+        for members in sorted({1, 2, *(able * each for each in CROWDS)}):
+            for variables in (SHORT, MEDIUM, LARGE) if members <= 2 else (SHORT, MEDIUM):
+                guess = members * (1e-4 * len(variables) + sum(variables) / 4e9)
+                asked = {"do": "train", "variables": variables, "steps": _steps(guess)}
+                rounds = [found.ask(members, **asked) for _ in range(ROUNDS)]
+                took[members, variables] = Took(*map(min, zip(*rounds, strict=True)))
+                wall_s, cpu_s = took[members, variables]
+                what = f"{len(variables)} variables of {variables[0]:,} bytes over {members} tasks"
+                note(f"{what}: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
     slowdown = max(both.wall_s / alone.wall_s, 1.0)
-    crowded = max(crowd.cpu_s / crowd_size / alone.cpu_s, slowdown)
+    crowded = max(crowd.cpu_s / (2 * able) / alone.cpu_s, slowdown)
     note(f"work takes {slowdown:.2f} times as long beside other work, {crowded:.2f} times where processors are too few")
-    machine = Machine(
-        cores=cores.available(),
-        slowdown=slowdown,
-        crowded=crowded,
-        step_s=empty.cpu_s,
-        cache_bytes=_cache_bytes(),
-    )
-    return fitted(machine, each)
-
-
-def _cache_bytes() -> float:
-    """Read how large the last of the processors' caches is; what is usual where the kernel does not say."""
-    sizes = [Machine.cache_bytes]
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        if text.endswith("K") and text[:-1].isdigit():
-            sizes.append(float(text[:-1]) * 1024)
-    return max(sizes[1:], default=sizes[0])
+    machine = fitted(Machine(cores=able, slowdown=slowdown, crowded=crowded), took)
+    return replace(machine, cores=cores.available())
 
 
 def _steps(each_s: float) -> int:
     return max(int(WINDOW_S / each_s), 1)
 
 
-def fitted(machine: Machine, took: Mapping[tuple[int, int], Took]) -> Machine:
-    """Find the costs with which simulated all-reduces take as long as measured ones, and as much of processors.
+def fitted(machine: Machine, took: Mapping[tuple[int, Variables], Took]) -> Machine:
+    """Find the costs with which simulated steps take as long as measured ones.
 
     Args:
-        took: of an all-reduce, by members and bytes: the shortest over 2 and 4, one of which halves are long over 2,
-            one that takes long over 4.
+        took: of a step, by members and variables: of 1 and 2 members with `SHORT`, `MEDIUM` and `LARGE`, and with the
+            first two of as many as `CROWDS` says for each processor.
     """
-    short, medium, long = sorted({nbytes for _, nbytes in took})
-    for _ in range(4):
-        machine = _fit(machine, "message_s", (4, short), "cpu_s", took[4, short].cpu_s, 1e-7, 1e-2)
-        machine = _fit(machine, "inside_s", (2, short), "wall_s", took[2, short].wall_s, 1e-7, 1e-2)
-        machine = _fit(machine, "copy_bytes_s", (4, long), "cpu_s", took[4, long].cpu_s, 5e8, 1e11)
-        machine = _fit(machine, "cached_bytes_s", (2, medium), "cpu_s", took[2, medium].cpu_s, 5e8, 1e11)
+    machine = replace(machine, step_s=took[1, SHORT].cpu_s)
+
+    def fit(name: str, members: int, variables: Variables, what: str, low: float, high: float) -> None:
+        nonlocal machine
+        alone_s = max(took[1, variables].cpu_s - machine.step_s, 0.0)
+        model = Model("", variables, alone_s)
+        machine = _fit(machine, name, model, members, what, getattr(took[members, variables], what), low, high)
+
+    # What processors do is the same however busy the machine is; how long it takes is not.
+    for _ in range(3):
+        fit("message_s", 2, SHORT, "cpu_s", 1e-7, 1e-2)
+        fit("inside_s", 2, SHORT, "wall_s", 1e-7, 1e-2)
+    fit("cached_bytes_s", 2, MEDIUM, "cpu_s", 5e8, 1e11)
+    fit("copy_bytes_s", 2, LARGE, "cpu_s", 5e8, 1e11)
+    for each in CROWDS:
+        members = each * machine.cores
+        fit(f"messages_{each}", members, SHORT, "cpu_s", 0.2, 20)
+        fit(f"copies_{each}", members, MEDIUM, "cpu_s", 0.2, 20)
     return machine
 
 
 def _fit(
-    machine: Machine, name: str, key: tuple[int, int], what: str, wanted: float, low: float, high: float
+    machine: Machine, name: str, model: Model, members: int, what: str, wanted: float, low: float, high: float
 ) -> Machine:
-    """Halve the range of one cost until a simulated all-reduce takes as much."""
-    members, nbytes = key
-    for _ in range(20):
+    """Halve the range of one cost until a simulated step takes as much."""
+    for _ in range(12):
         middle = (low * high) ** 0.5
-        tried = replace(machine, **{name: middle}).copying(TOUCHED * nbytes * members)
-        world = World(tried, Places([0] * members))
-        wall_s = seconds(Group(world, range(members)), nbytes)
-        is_slow = (wall_s if what == "wall_s" else world.hosts[0].used_s) > wanted
+        scenario = Scenario(model, replace(machine, **{name: middle}), "all-reduce", members, Places([0] * members))
+        outcome = simulate(scenario)
+        is_slow = (outcome.step_s if what == "wall_s" else outcome.cpu_s) > wanted
         if is_slow == name.endswith("_bytes_s"):
             low = middle
         else:
@@ -252,4 +274,6 @@ def _fit(
 
 if __name__ == "__main__":
     os.environ.setdefault("DTF_ADAPT_THREADS", "0")
-    serve(int(sys.argv[1]), sys.argv[2].split(","))
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
+    serve(int(sys.argv[2]), sys.argv[3].split(","))

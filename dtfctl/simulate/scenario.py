@@ -22,7 +22,7 @@ from dtfctl.simulate.report import Row
 from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places
 
-MACHINE_FORMAT = 1
+MACHINE_FORMAT = 2
 MOST_VARIABLES = 10_000
 MOST_BYTES = 10**18
 MOST_EXAMPLES = 10**12

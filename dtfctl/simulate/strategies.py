@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.strategies.collective_all_reduce import packs_of
 from dtfctl.simulate.collectives import Codec, Group
 from dtfctl.simulate.engine import Then
 from dtfctl.simulate.world import Machine, Places, World, all_of
@@ -13,6 +15,9 @@ from dtfctl.simulate.world import Machine, Places, World, all_of
 STRATEGIES = ("all-reduce", "ps-sync", "ps-async")
 TOUCHED = 3
 """How often a task touches a step's bytes."""
+UPDATED = 1.5
+"""What a byte of a sum takes to apply, of what copying one takes: it and the variable are read, and that is written.
+One worker alone applies each gradient as it is computed, within its compute time."""
 WARM, MEASURED = 1, 2
 """Steps of each worker that are not counted, and those that are."""
 
@@ -27,7 +32,7 @@ class Model:
         compute_s: of a processor, for a step of one worker.
         parallel: the share of it that all processors of a host can do together.
         batch: examples in a worker's step.
-        pack: gradients are reduced together up to so many bytes; 0 leaves each to itself.
+        pack: gradients are reduced together up to so many bytes; 0: what is short, as strategies do by themselves.
     """
 
     name: str
@@ -42,15 +47,14 @@ class Model:
         """Add up the variables."""
         return sum(self.variables)
 
-    def packs(self) -> list[int]:
-        """List what is reduced together, in bytes: the last gradients are there first."""
-        packs: list[int] = []
-        for size in reversed(self.variables):
-            if packs and packs[-1] + size <= self.pack:
-                packs[-1] += size
-            else:
-                packs.append(size)
-        return packs
+    def packs(self, *, is_coded: bool = False) -> list[int]:
+        """List what is reduced together, in bytes, as strategies do.
+
+        Args:
+            is_coded: arrays are compressed.
+        """
+        sizes = [(dtypes.float32, size) for size in self.variables]
+        return [sum(self.variables[i] for i in pack) for pack in packs_of(sizes, self.pack, is_coded=is_coded)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def simulate(scenario: Scenario) -> Outcome:
         raise ValueError(f"strategy {scenario.strategy!r} is none of {', '.join(STRATEGIES)}")
     if scenario.strategy != "all-reduce" and scenario.ps < 1:
         raise ValueError(f"strategy {scenario.strategy} needs a ps task")
-    world = World(scenario.machine.copying(_touched(scenario)), scenario.places)
+    world = World(scenario.machine.shared(*_sharing(scenario)), scenario.places)
     training = _AllReduce(world, scenario) if scenario.strategy == "all-reduce" else _Ps(world, scenario)
     ends: list[list[float]] = [[] for _ in range(scenario.workers)]
 
@@ -127,10 +131,10 @@ def simulate(scenario: Scenario) -> Outcome:
     return Outcome(step_s, examples_s, cpu_s, world.sent / rounds, world.between_hosts / rounds, name)
 
 
-def _touched(scenario: Scenario) -> float:
-    """Give what the tasks of the fullest host touch in a step: variables, gradients, and the sums of these."""
+def _sharing(scenario: Scenario) -> tuple[int, float]:
+    """Count the tasks of the fullest host, and what they touch in a step: variables, gradients, and their sums."""
     tasks = max(Counter(scenario.places.hosts).values())
-    return TOUCHED * scenario.model.bytes * tasks
+    return tasks, TOUCHED * scenario.model.bytes * tasks
 
 
 def compute(world: World, task: int, model: Model, then: Then) -> None:
@@ -152,7 +156,7 @@ class _AllReduce:
     def __init__(self, world: World, scenario: Scenario) -> None:
         self._world = world
         self._model = scenario.model
-        self._packs = scenario.model.packs()
+        self._packs = scenario.model.packs(is_coded=scenario.codec is not None)
         self.longest = max(self._packs)
         self.group = Group(world, range(scenario.workers), scenario.algorithm, scenario.codec)
         self._steps = [0] * scenario.workers
@@ -170,7 +174,11 @@ class _AllReduce:
             if self.group.layout.hosts and len(self.group.tasks) == 1:
                 then()
                 return
-            done = all_of(len(going), then)
+
+            def apply() -> None:
+                self._world.work(worker, UPDATED * self._model.bytes / self._world.machine.copy_bytes_s, then)
+
+            done = all_of(len(going), apply)
             for join in going:
                 join(worker, done)
 
@@ -216,7 +224,7 @@ class _Ps:
 
         def apply() -> None:
             # Read, read and written; in step, a gradient is added to those of others.
-            world.work(ps, 1.5 * self._piece / world.machine.copy_bytes_s, lambda: answer())
+            world.work(ps, UPDATED * self._piece / world.machine.copy_bytes_s, lambda: answer())
 
         def answer() -> None:
             world.send(ps, worker, 0, lambda: None, applied)
@@ -239,4 +247,4 @@ class _Ps:
 
         applied = all_of(len(self._ps), on)
         for ps in self._ps:
-            world.work(ps, machine.step_s + 1.5 * self._piece / machine.copy_bytes_s, applied)
+            world.work(ps, machine.step_s + UPDATED * self._piece / machine.copy_bytes_s, applied)

@@ -7,12 +7,15 @@ sealing and copying                          rate         rate            what h
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dtfctl.simulate.engine import Cable, Clock, Host, Then
 
+NEAR, FAR = 20e6, 200e6
+"""Bytes that the tasks of a host touch in a step; see `Machine`."""
 LONG = 1 << 20
 """Bytes; see runtime.collective.communicator.SHORT."""
 
@@ -28,11 +31,14 @@ class Machine:
         message_s: of a processor, to send a message and deal with it.
         hop_s: of a processor, for a message longer than `LONG` beside that: another thread deals with it.
         inside_s, between_s: from its being sent until it is dealt with, in a host and between two, beside that.
-        copy_bytes_s, cached_bytes_s: of a processor, to copy what lies in memory, or in the processors' caches.
-        cache_bytes: of the caches that a host's processors share.
+        copy_bytes_s, cached_bytes_s: of a processor, to copy where a host's tasks touch `FAR` bytes a step or more, and
+            where they touch `NEAR` or less.
         wire_s: of a processor, for a byte that goes between hosts: half of it at each end, to seal and send or open it.
         link_bytes_s, rack_bytes_s: of a host's cable and of a rack's, each way; 0 for the rack: as fast as needed.
         step_s: of a processor, to begin and end a step's part in a task.
+        messages_2, messages_4, messages_8: how many times as long messages and steps take where a host has 2, 4 or 8
+            tasks a processor: each wakes where others have used the caches.
+        copies_2, copies_4, copies_8: the same of copies.
     """
 
     cores: int = 2
@@ -44,17 +50,39 @@ class Machine:
     between_s: float = 86e-6
     copy_bytes_s: float = 6e9
     cached_bytes_s: float = 12e9
-    cache_bytes: float = 32e6
     wire_s: float = 0.6e-9
     link_bytes_s: float = 1.25e9
     rack_bytes_s: float = 0.0
     step_s: float = 60e-6
+    messages_2: float = 1.2
+    messages_4: float = 1.6
+    messages_8: float = 2.0
+    copies_2: float = 1.2
+    copies_4: float = 1.4
+    copies_8: float = 1.6
 
-    def copying(self, touched: float) -> Machine:
-        """Give the machine as it is where tasks of a host touch so many bytes a step: what caches lack is in memory."""
-        share = min(self.cache_bytes / touched, 1.0) if touched > 0 else 1.0
-        rate = 1 / (share / self.cached_bytes_s + (1 - share) / self.copy_bytes_s)
-        return replace(self, copy_bytes_s=rate, cached_bytes_s=rate)
+    def shared(self, tasks: int, touched: float) -> Machine:
+        """Give the machine as it is to tasks of a host that share it, and touch so many bytes a step together."""
+        share = min(max(math.log(max(touched, 1.0) / NEAR) / math.log(FAR / NEAR), 0.0), 1.0)
+        each = share / self.copy_bytes_s + (1 - share) / self.cached_bytes_s
+        crowd = tasks / self.cores
+        messages = _between(crowd, (1.0, self.messages_2, self.messages_4, self.messages_8))
+        copies = _between(crowd, (1.0, self.copies_2, self.copies_4, self.copies_8))
+        return replace(
+            self,
+            message_s=self.message_s * messages,
+            hop_s=self.hop_s * messages,
+            step_s=self.step_s * messages,
+            copy_bytes_s=1 / (each * copies),
+            cached_bytes_s=1 / (each * copies),
+        )
+
+
+def _between(crowd: float, factors: Sequence[float]) -> float:
+    """Find the factor for so many tasks a processor among those for 1, 2, 4 and 8."""
+    at = min(max(math.log2(crowd), 0.0), len(factors) - 1.0)
+    low = min(int(at), len(factors) - 2)
+    return factors[low] + (at - low) * (factors[low + 1] - factors[low])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
@@ -17,6 +17,9 @@ from dtfctl.runtime.replication.values import Mirrored, PerReplica
 from dtfctl.runtime.strategies.cross_device_ops import CrossDeviceOps, divided, in_packs, mirrored_on
 from dtfctl.runtime.strategies.devices import canonical, devices_of
 
+SHORT_BYTES, SHORT_PACK_BYTES = 1 << 16, 1 << 18
+"""What is shorter goes in packs up to that size where nobody says how."""
+Size: TypeAlias = tuple[dtypes.DType, int | None]
 _HINTS = {
     CommunicationImplementation.AUTO: "auto",
     CommunicationImplementation.RING: "ring",
@@ -143,7 +146,9 @@ class CollectiveAllReduce(CrossDeviceOps):
         columns = [self._placed(value) for value, _ in value_destination_pairs]
         results: list[Any] = [None] * len(columns)
         dense = [i for i, column in enumerate(columns) if not isinstance(column[0], IndexedSlices)]
-        for pack in _packs_of(dense, columns, options.bytes_per_pack):
+        sizes = [_size_of(columns[i][0]) for i in dense]
+        for numbers in packs_of(sizes, options.bytes_per_pack, is_coded=options.compression != "none"):
+            pack = [dense[number] for number in numbers]
             reduced = in_packs(
                 [columns[i] for i in pack], lambda values: self._group.all_reduce(values, reduce_op, options)
             )
@@ -199,23 +204,40 @@ class CollectiveAllReduce(CrossDeviceOps):
         return self._delivered(list(wholes), destinations)
 
 
-def _packs_of(items: Sequence[int], columns: Sequence[Sequence[Any]], most_bytes: int) -> list[list[int]]:
-    """Cut values into packs of one type that are reduced as one, up to this many bytes; 0 leaves them apart.
+def _size_of(value: Tensor) -> Size:
+    dtype = value.dtype.base_dtype
+    count = value.shape.num_elements() if value.shape.is_fully_defined() else None
+    return dtype, None if count is None else count * dtype.np.itemsize
+
+
+def packs_of(
+    sizes: Sequence[tuple[dtypes.DType, int | None]], most_bytes: int, *, is_coded: bool = False
+) -> list[list[int]]:
+    """Cut values into packs of one type that are reduced as one.
 
     The last gradients are there first: they make the first pack.
+
+    Args:
+        sizes: each value's type, and its length in bytes, None where it is not known.
+        most_bytes: of a pack; 0 packs what is short, as messages cost more than its bytes, and leaves all else apart.
+        is_coded: long ones are encoded, and what is short must not become long; so only what `most_bytes` asks for.
+
+    >>> packs_of([(dtypes.float32, 40), (dtypes.float32, 1 << 20), (dtypes.float32, 400)], 0)
+    [[2, 0], [1]]
     """
     packs: list[list[int]] = []
-    filled = 0
-    for i in reversed(items):
-        value = columns[i][0]
-        dtype = value.dtype.base_dtype
-        size = (value.shape.num_elements() or 0) * dtype.np.itemsize if value.shape.is_fully_defined() else most_bytes
-        same = packs and columns[packs[-1][0]][0].dtype.base_dtype is dtype
-        if not packs or not same or filled + size > most_bytes:
-            packs.append([])
-            filled = 0
-        packs[-1].append(i)
-        filled += size
+    open_packs: dict[dtypes.DType, tuple[list[int], int]] = {}
+    for i in reversed(range(len(sizes))):
+        dtype, size = sizes[i]
+        if size is None or (not most_bytes and (is_coded or size > SHORT_BYTES)):
+            packs.append([i])
+            continue
+        pack, before = open_packs.get(dtype, ([], 0))
+        if not pack or before + size > (most_bytes or SHORT_PACK_BYTES):
+            pack, before = [], 0
+            packs.append(pack)
+        pack.append(i)
+        open_packs[dtype] = pack, before + size
     return packs
 
 

@@ -128,6 +128,7 @@ def test_numbers_of_a_model_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp
         '"cores": 100000000',
         '"slowdown": NaN',
         '"crowded": 0',
+        '"messages_4": 0',
         '"cached_bytes_s": 0',
         '"message_s": -1',
         '"link_bytes_s": Infinity',
@@ -136,7 +137,7 @@ def test_numbers_of_a_model_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp
 )
 def test_costs_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp_path: Path, cost: str) -> None:
     costs = tmp_path / "costs.json"
-    costs.write_text(f'{{"version": 1, {cost}}}')
+    costs.write_text(f'{{"version": 2, {cost}}}')
     done = dtfctl("simulate", str(spec), "--model", "1MB:5ms", "--machine", str(costs), "--workers", "4")
     assert done.code == 2 and str(costs) in done.err, done.err
 

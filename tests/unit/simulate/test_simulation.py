@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from dtfctl.simulate.collectives import Codec, Group, seconds
 from dtfctl.simulate.engine import Cable, Clock, Host
-from dtfctl.simulate.measuring import Took, fitted
+from dtfctl.simulate.measuring import LARGE, MEDIUM, SHORT, Took, fitted
 from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places, World
 
-PLAIN = Machine(slowdown=1.0, crowded=1.0, message_s=0, hop_s=0, inside_s=0, between_s=0, wire_s=0, step_s=0)
+ALIKE: dict[str, Any] = {f"{what}_{each}": 1.0 for what in ("messages", "copies") for each in (2, 4, 8)}
+PLAIN = Machine(slowdown=1.0, crowded=1.0, message_s=0, hop_s=0, inside_s=0, between_s=0, wire_s=0, step_s=0, **ALIKE)
 MODEL = Model("m", (4_000_000,), 0.01, batch=10)
 
 
@@ -92,7 +94,7 @@ def test_asynchronous_workers_wait_for_nobody() -> None:
 
 
 def test_parallel_work_takes_all_processors() -> None:
-    took = {}
+    took: dict[tuple[int, tuple[int, ...]], Took] = {}
     for parallel in (0.0, 1.0):
         model = Model("m", (4,), 0.1, parallel)
         took[parallel] = simulate(Scenario(model, replace(PLAIN, cores=4), "all-reduce", 1, Places([0]))).step_s
@@ -101,18 +103,52 @@ def test_parallel_work_takes_all_processors() -> None:
 
 def test_gradients_go_in_packs() -> None:
     assert Model("m", (5, 10, 20, 40), 0.0, pack=30).packs() == [40, 30, 5]
-    assert Model("m", (5, 10), 0.0).packs() == [10, 5]
+    assert Model("m", (5, 1 << 20, 10), 0.0).packs() == [15, 1 << 20]
+    assert Model("m", (5, 1 << 20, 10), 0.0).packs(is_coded=True) == [10, 1 << 20, 5]
 
 
 def test_measured_costs_are_found_again() -> None:
-    known = Machine(slowdown=1.0, crowded=1.0, message_s=4e-5, inside_s=2e-5, copy_bytes_s=4e9, cached_bytes_s=9e9)
-    took = {}
-    for members, nbytes in ((2, 4000), (4, 4000), (2, 3_200_000), (4, 32_000_000)):
-        world = World(known.copying(3 * nbytes * members), Places([0] * members))
-        took[members, nbytes] = Took(seconds(Group(world, range(members)), nbytes), world.hosts[0].used_s)
-    found = fitted(Machine(slowdown=1.0, crowded=1.0), took)
-    for name in ("message_s", "inside_s", "copy_bytes_s", "cached_bytes_s"):
-        assert getattr(found, name) == pytest.approx(getattr(known, name), rel=0.1), name
+    known = Machine(
+        slowdown=1.0,
+        crowded=1.0,
+        message_s=4e-5,
+        inside_s=2e-5,
+        copy_bytes_s=4e9,
+        cached_bytes_s=9e9,
+        step_s=5e-5,
+        messages_2=1.3,
+        messages_4=1.5,
+        messages_8=2.5,
+        copies_2=1.1,
+        copies_4=1.6,
+        copies_8=1.4,
+    )
+    took: dict[tuple[int, tuple[int, ...]], Took] = {}
+    for members in (1, 2, 4, 8, 16):
+        for variables in (SHORT, MEDIUM, LARGE) if members <= 2 else (SHORT, MEDIUM):
+            found = simulate(Scenario(Model("", variables, 0.0), known, "all-reduce", members, Places([0] * members)))
+            took[members, variables] = Took(found.step_s, found.cpu_s)
+    refound = fitted(Machine(slowdown=1.0, crowded=1.0), took)
+    for name, value in asdict(known).items():
+        assert getattr(refound, name) == pytest.approx(value, rel=0.15), name
+
+
+def test_tasks_that_share_processors_find_nothing_in_their_caches() -> None:
+    machine = Machine(cores=4, messages_2=2.0, messages_4=3.0, messages_8=5.0, copies_2=1.0, copies_4=1.0, copies_8=2.0)
+    assert [machine.shared(tasks, 1).message_s / machine.message_s for tasks in (1, 4, 8, 16, 32, 99)] == pytest.approx(
+        [1, 1, 2, 3, 5, 5]
+    )
+    assert machine.shared(4, 1).copy_bytes_s == pytest.approx(machine.cached_bytes_s)
+    assert machine.shared(4, 1e12).copy_bytes_s == pytest.approx(machine.copy_bytes_s)
+    assert machine.shared(32, 1e12).copy_bytes_s == pytest.approx(machine.copy_bytes_s / 2)
+
+
+def test_a_sum_is_applied_by_each_worker() -> None:
+    """Which takes half again as long as copying it, after all-reducing it."""
+    free = replace(PLAIN, copy_bytes_s=1e9, cached_bytes_s=1e9)
+    model, places = Model("m", (40_000_000,), 0.0), Places([0, 1])
+    reduced_s = seconds(Group(World(free, places), range(2)), model.bytes)
+    assert simulate(Scenario(model, free, "all-reduce", 2, places)).step_s == pytest.approx(reduced_s + 0.06, rel=1e-4)
 
 
 def test_what_cannot_be_simulated_is_refused() -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.replication.values import PerReplica
+from dtfctl.runtime.strategies.collective_all_reduce import CollectiveAllReduce, Group
 from dtfctl.runtime.testing.devices import create_local_cluster
 from tests.unit.strategies.test_mirrored import OPTIMIZERS, X, mirrored, train_step, trained
 
@@ -331,3 +333,17 @@ def test_who_is_no_worker_is_told() -> None:
     with pytest.raises(ValueError, match="needs to have `ps` jobs"):
         tf.distribute.experimental.ParameterServerStrategy(Resolver({"worker": ["a:1"]}, "", "worker", 0))
     assert len(X) == 8 and mirrored(1).num_replicas_in_sync == 1
+
+
+@pytest.mark.parametrize(("compression", "reductions"), [("none", [20_000, 100, 100]), ("int8", [20_000, 60, 100, 40])])
+def test_short_gradients_are_reduced_together(compression: str, reductions: list[int]) -> None:
+    """Those of one type; with compression each goes alone, as what is short is not encoded."""
+    options = tf.distribute.experimental.CommunicationOptions(compression=compression)
+    operations = CollectiveAllReduce(["/cpu:0"], Group(1, 2), options)
+    lengths = [(40, tf.float32), (100, tf.float64), (60, tf.float32), (20_000, tf.float32)]
+    with tf.Graph().as_default() as graph:
+        with tf.device("/cpu:0"):
+            values = [PerReplica([tf.zeros([count], dtype)]) for count, dtype in lengths]
+        operations.batch_reduce(tf.distribute.ReduceOp.SUM, [(value, value) for value in values])
+        asked = [op for op in graph.get_operations() if op.type == "CollectiveReduce"]
+    assert [op.inputs[0].shape.num_elements() for op in asked] == reductions

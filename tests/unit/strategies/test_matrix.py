@@ -1,4 +1,4 @@
-"""1, 2 and 4 replicas by every strategy and algorithm: the weights are those of one device with the whole batch."""
+"""1, 2 and 4 replicas by every strategy, algorithm and failure: the weights are those of one device alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import dtfctl.runtime as tf
 from tests.support.clusters import in_process_cluster
+from tests.unit.pipelines import test_training as pipelines
 from tests.unit.strategies.test_between_graphs import cluster, in_all
 from tests.unit.strategies.test_mirrored import OPTIMIZERS, mirrored, train_step, trained
 
@@ -27,6 +28,14 @@ IN_ONE_GRAPH: dict[str, Callable[[int], Any]] = {
     ),
     "central storage": lambda n: distribute.experimental.CentralStorageStrategy(CPUS[:n]),
     "hybrid": lambda n: distribute.experimental.HybridStrategy(CPUS[:n], ["/cpu:0"], ["dense/*"]),
+}
+OVER_TASKS: dict[str, Callable[[list[str]], Any]] = {
+    "mirrored, to one device": lambda devices: distribute.MirroredStrategy(devices),
+    "mirrored, by halves": lambda devices: distribute.MirroredStrategy(
+        devices, cross_device_ops=distribute.HierarchicalCopyAllReduce(2)
+    ),
+    "state shared out": lambda devices: distribute.MirroredStrategy(devices, shard_optimizer_state=True),
+    "hybrid": lambda devices: distribute.experimental.HybridStrategy(devices, ["/job:ps/task:0"], ["dense/*"]),
 }
 ORDERS = ("gossip", "star", "tree", "pieces", "ring", "halving", "hierarchical")
 
@@ -68,15 +77,49 @@ def _by(resolver: Any, order: str, bytes_per_pack: int) -> dict[str, Any]:
     )
     with tf.Graph().as_default() as graph, strategy.scope():
         step = train_step(strategy, OPTIMIZERS["adam"]())
-        asked = [op for op in graph.get_operations() if op.type.startswith("CollectiveReduce")]
-        assert bool(asked) == (strategy.num_replicas_in_sync > 1)
-        for op in asked:
-            op._set_attr("communication_hint", tf.AttrValue(s=order.encode()))
+        if strategy.num_replicas_in_sync > 1:
+            _by_order(graph, order)
         with tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session:
             session.run(tf.global_variables_initializer())
             for _ in range(4):
                 session.run(step)
             return {v.op.name: session.run(v) for v in tf.global_variables()}
+
+
+def _by_order(graph: Any, order: str) -> None:
+    asked = [op for op in graph.get_operations() if op.type.startswith("CollectiveReduce")]
+    assert asked
+    for op in asked:
+        op._set_attr("communication_hint", tf.AttrValue(s=order.encode()))
+
+
+@pytest.mark.parametrize("tasks", [2, 4])
+@pytest.mark.parametrize("name", OVER_TASKS)
+def test_one_client_over_tasks(name: str, tasks: int, alone: dict[str, Any]) -> None:
+    devices = [f"/job:worker/task:{i}" for i in range(tasks)]
+    with in_process_cluster({"worker": tasks, "ps": 1}) as cluster:
+        strategy = OVER_TASKS[name](devices)
+        with tf.Graph().as_default(), strategy.scope():
+            step = train_step(strategy, OPTIMIZERS["adam"]())
+            with tf.Session(cluster.target("worker", 0)) as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(4):
+                    session.run(step)
+                found = {}
+                for variable in tf.global_variables():
+                    copies = session.run(list(strategy.experimental_local_results(variable)))
+                    for copy in copies[1:]:
+                        np.testing.assert_array_equal(copy, copies[0])
+                    found[variable.op.name] = copies[0]
+    same(found, alone)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_stages_of_a_pipeline(schedule: str, stages: int) -> None:
+    pipeline = distribute.experimental.Pipeline(CPUS[:stages], 4, schedule)
+    found = pipelines.trained(pipelines.staged(pipeline, stages), pipelines.adam)
+    pipelines.same(found, pipelines.trained(pipelines.alone, pipelines.adam))
 
 
 def test_a_ps_and_one_worker(alone: dict[str, Any]) -> None:
