@@ -10,7 +10,9 @@ import pytest
 
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.session import Session
+from dtfctl.runtime.data import Dataset, make_initializable_iterator
 from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.train.server_lib import ClusterSpec, Server
@@ -102,3 +104,25 @@ def test_a_cluster_by_hand(through_grpc: bool) -> None:
     finally:
         for server in servers:
             server.stop(0)
+
+
+def test_iterators_of_graphs_that_follow_each_other_at_a_server() -> None:
+    """As with TensorFlow: what nobody shares by a name is a graph's own, whatever another graph had there."""
+    server = Server.create_local_server()
+
+    def first_of(parts: int, shared: str | None = None) -> Any:
+        with Graph().as_default(), Session(server.target) as session:
+            dataset = Dataset.from_tensor_slices(tuple(np.arange(3) + n for n in range(parts)))
+            iterator = make_initializable_iterator(dataset, shared)
+            element = iterator.get_next()
+            session.run(iterator.initializer)
+            return session.run(element)
+
+    try:
+        assert first_of(3) == (0, 1, 2)
+        assert first_of(2) == (0, 1)
+        assert first_of(3, "shared") == (0, 1, 2)
+        with pytest.raises(InvalidArgumentError, match="expected 2 types but got 3"):
+            first_of(2, "shared")
+    finally:
+        server.stop()

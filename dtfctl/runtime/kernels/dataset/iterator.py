@@ -169,8 +169,14 @@ def iterator(k: KernelBuild) -> Kernel:
 
     def run(step: StepContext) -> Any:
         found = step.resources.lookup_or_create(k.container, name, Iterator, lambda: Iterator(types, shapes))
-        check_types(types, found.types)
-        check_shapes(shapes, found.shapes)
+        try:
+            check_types(types, found.types)
+            check_shapes(shapes, found.shapes)
+        except InvalidArgumentError:
+            if shared:
+                raise
+            # What nobody shares by a name is its graph's own: this one is left of another graph that a server had.
+            step.resources.replace(k.container, name, Iterator(types, shapes))
         return handle
 
     return run
