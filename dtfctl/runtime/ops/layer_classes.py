@@ -176,6 +176,8 @@ class FunctionLayer(Layer):
         for variable in self.__dict__.get("_variables", ()):
             if variable.op.name.endswith(f"/{name}"):
                 return variable
+        if self.__dict__.get("built") and f"{name}_initializer" in options:
+            return None  # made without it: `use_bias=False`
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

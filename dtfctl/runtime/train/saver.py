@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -226,7 +226,7 @@ class Saver:
         with self._saving, span(Span.CHECKPOINT, "save"):
             prefix = os.fspath(save_path)
             if global_step is not None:
-                step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
+                step = int(global_step if isinstance(global_step, SupportsIndex) else sess.run(global_step))
                 prefix = self._prefix(save_path, step)
                 if os.path.basename(save_path) == (latest_filename or "checkpoint") and not self._sharded:
                     raise ValueError(

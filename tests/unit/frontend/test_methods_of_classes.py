@@ -114,3 +114,16 @@ def test_the_end_of_a_supervised_block_tells_what_was_raised(tmp_path: Path) -> 
             with supervisor.stop_on_exception():
                 raise ZeroDivisionError("in the block")
             supervisor.stop()
+
+
+def test_a_layer_that_makes_no_bias_has_none() -> None:
+    with tf.Graph().as_default():
+        plain, full = tf.layers.Dense(3, use_bias=False), tf.layers.Dense(3)
+        normal = tf.layers.BatchNormalization(scale=False)
+        for layer in (plain, full, normal):
+            layer(tf.ones([2, 4]))
+        assert plain.bias is None and plain.kernel.shape == (4, 3)
+        assert full.bias.shape == (3,)
+        assert normal.gamma is None and normal.beta.shape == (4,)
+        with pytest.raises(AttributeError, match="no attribute 'other'"):
+            _ = plain.other

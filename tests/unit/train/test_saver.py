@@ -222,3 +222,13 @@ def test_a_part_that_has_a_name_to_itself_is_saved_as_a_variable(tmp_path, saved
         after = session.run(parts)
     for part, (now, then) in enumerate(zip(after, before)):
         np.testing.assert_array_equal(now, then if part in held else then * 0)
+
+
+def test_the_step_of_a_save_is_a_number_of_any_kind_or_what_gives_one(tmp_path) -> None:
+    """`global_step=session.run(step)` is what most programs write: a numpy number."""
+    _, n = model()
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in (7, np.int32(7), np.int64(7), session.run(n), n.eval(), n, n + 0):
+            assert saver.save(session, str(tmp_path / "model"), global_step=step) == str(tmp_path / "model-7")
