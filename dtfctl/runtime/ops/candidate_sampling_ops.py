@@ -14,6 +14,11 @@ from dtfctl.runtime.ops.embedding_ops import embedding_lookup
 from dtfctl.runtime.ops.operands import apply_mixed
 
 
+def _as_int64(labels: Any) -> Tensor:
+    labels = convert_to_tensor(labels)
+    return labels if labels.dtype.base_dtype is dtypes.int64 else apply_op("Cast", x=labels, DstT=dtypes.int64)
+
+
 def _sampler(op: str, true_classes: Any, seed: int | None, name: str | None, **attrs: Any) -> list[Tensor]:
     seed1, seed2 = get_seed(seed)
     classes = convert_to_tensor(true_classes, dtypes.int64)
@@ -172,9 +177,7 @@ def _sampled_logits(
 ) -> tuple[Tensor, Tensor]:
     """Compute logits and labels of the true classes followed by the sampled ones (Jean et al. 2014)."""
     with name_scope(name, "compute_sampled_logits"):
-        labels = convert_to_tensor(labels)
-        if labels.dtype.base_dtype is not dtypes.int64:
-            labels = apply_op("Cast", x=labels, DstT=dtypes.int64)
+        labels = _as_int64(labels)
         inputs = convert_to_tensor(inputs)
         labels_flat = _reshape(labels, constant([-1]))
         if sampled_values is None:
@@ -252,7 +255,9 @@ def sampled_softmax_loss(
 ) -> Tensor:
     """Compute softmax cross entropy over the true classes and some sampled ones; for training only."""
     if sampled_values is None and seed is not None:
-        sampled_values = log_uniform_candidate_sampler(labels, num_true, num_sampled, True, num_classes, seed)
+        sampled_values = log_uniform_candidate_sampler(
+            _as_int64(labels), num_true, num_sampled, True, num_classes, seed
+        )
     logits, targets = _sampled_logits(
         weights,
         biases,

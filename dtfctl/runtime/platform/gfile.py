@@ -34,10 +34,16 @@ class GFile:
     def mode(self) -> str:
         return self._mode
 
+    @property
+    def _is_binary(self) -> bool:
+        return "b" in self._mode
+
     def _open(self) -> Any:
         if self._file is None:
             try:
-                self._file = open(self._name, self._mode)  # noqa: SIM115
+                # Text is UTF-8 with the line ends that it has, whatever this machine's habits.
+                text: dict[str, str] = {} if self._is_binary else {"encoding": "utf-8", "newline": "\n"}
+                self._file = open(self._name, self._mode, **text)  # type: ignore[call-overload]  # noqa: SIM115
             except FileNotFoundError as e:
                 raise NotFoundError(f"{self._name}; No such file or directory") from e
         return self._file
@@ -46,6 +52,11 @@ class GFile:
         return self._open().read(n)
 
     def write(self, file_content: Any) -> None:
+        """Write text or bytes, whatever the mode."""
+        if self._is_binary and isinstance(file_content, str):
+            file_content = file_content.encode()
+        elif not self._is_binary and isinstance(file_content, bytes):
+            file_content = file_content.decode()
         self._open().write(file_content)
 
     def readline(self) -> Any:
