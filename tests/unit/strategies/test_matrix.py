@@ -86,6 +86,46 @@ def _by(resolver: Any, order: str, bytes_per_pack: int) -> dict[str, Any]:
             return {v.op.name: session.run(v) for v in tf.global_variables()}
 
 
+@pytest.mark.parametrize("lost", ["first", "last"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_worker_of_a_group_is_lost_in_the_middle_by_every_order(
+    workers: int, lost: str, alone: dict[str, Any]
+) -> None:
+    """Its task begins anew, with nothing, while the others are in a step; what all have is that of whoever has most."""
+    index = 0 if lost == "first" else workers - 1
+
+    def until(last: int, resolver: Any, order: str) -> dict[str, Any]:
+        strategy = distribute.experimental.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+        with tf.Graph().as_default() as graph, strategy.scope():
+            step, count = train_step(strategy, OPTIMIZERS["adam"]()), tf.train.get_global_step()
+            values = {v.op.name: v.read_value() for v in tf.global_variables()}
+            _by_order(graph, order)
+            with tf.train.MonitoredTrainingSession(log_step_count_steps=None) as session:
+                while session.run(count) < last:
+                    session.run(step)
+                found: dict[str, Any] = session.run(values)
+                return found
+
+    def work(resolver: Any, order: str) -> dict[str, Any]:
+        if resolver.task_id == index:
+            until(2, resolver, order)
+            # As a worker that was started again: the others fail in their third step.
+            config = tf.ConfigProto(device_filters=[f"/job:worker/task:{index}"])
+            tf.Session.reset(resolver.master(), config=config)
+        return until(4, resolver, order)
+
+    for order in ORDERS:
+        # Servers of before have the variables of before.
+        with in_process_cluster({"worker": workers}) as tasks:
+            spec = tf.train.ClusterSpec({"worker": list(tasks.cluster["worker"].values())})
+            resolvers = [
+                distribute.cluster_resolver.SimpleClusterResolver(spec, tasks.target("worker", i), "worker", i)
+                for i in range(workers)
+            ]
+            for found in in_all(resolvers, lambda resolver, order=order: work(resolver, order)):
+                same(found, alone)
+
+
 def _by_order(graph: Any, order: str) -> None:
     asked = [op for op in graph.get_operations() if op.type.startswith("CollectiveReduce")]
     assert asked
