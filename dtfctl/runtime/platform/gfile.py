@@ -43,6 +43,8 @@ class GFile:
             try:
                 # Text is UTF-8 with the line ends that it has, whatever this machine's habits.
                 text: dict[str, str] = {} if self._is_binary else {"encoding": "utf-8", "newline": "\n"}
+                if text and self._mode != "r":
+                    text["errors"] = "surrogateescape"  # so that bytes that are no text are written as they are
                 self._file = open(self._name, self._mode, **text)  # type: ignore[call-overload]  # noqa: SIM115
             except FileNotFoundError as e:
                 raise NotFoundError(f"{self._name}; No such file or directory") from e
@@ -56,7 +58,7 @@ class GFile:
         if self._is_binary and isinstance(file_content, str):
             file_content = file_content.encode()
         elif not self._is_binary and isinstance(file_content, bytes):
-            file_content = file_content.decode()
+            file_content = file_content.decode(errors="surrogateescape")
         self._open().write(file_content)
 
     def readline(self) -> Any:

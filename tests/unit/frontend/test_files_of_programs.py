@@ -27,6 +27,9 @@ def test_files_take_text_and_bytes_in_any_mode(tmp_path: Path) -> None:
     with codecs.getwriter("utf-8")(tf.gfile.GFile(path, "wb")) as file:
         file.write("grün")
     assert Path(path).read_bytes() == "grün".encode()
+    with tf.gfile.GFile(path, "w") as file:
+        file.write(b"\x89PNG\r\n")
+    assert Path(path).read_bytes() == b"\x89PNG\r\n"
 
 
 def test_a_sampled_softmax_with_a_seed_takes_labels_of_int32() -> None:
