@@ -94,7 +94,7 @@ def test_asynchronous_workers_wait_for_nobody() -> None:
 
 
 def test_parallel_work_takes_all_processors() -> None:
-    took: dict[tuple[int, tuple[int, ...]], Took] = {}
+    took = {}
     for parallel in (0.0, 1.0):
         model = Model("m", (4,), 0.1, parallel)
         took[parallel] = simulate(Scenario(model, replace(PLAIN, cores=4), "all-reduce", 1, Places([0]))).step_s

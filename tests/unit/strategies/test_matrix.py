@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_a_worker_of_a_group_is_lost_in_the_middle_by_every_order(
                 found: dict[str, Any] = session.run(values)
                 return found
 
-    def work(resolver: Any, order: str) -> dict[str, Any]:
+    def work(order: str, resolver: Any) -> dict[str, Any]:
         if resolver.task_id == index:
             until(2, resolver, order)
             # As a worker that was started again: the others fail in their third step.
@@ -122,7 +123,7 @@ def test_a_worker_of_a_group_is_lost_in_the_middle_by_every_order(
                 distribute.cluster_resolver.SimpleClusterResolver(spec, tasks.target("worker", i), "worker", i)
                 for i in range(workers)
             ]
-            for found in in_all(resolvers, lambda resolver, order=order: work(resolver, order)):
+            for found in in_all(resolvers, partial(work, order)):
                 same(found, alone)
 
 
