@@ -13,15 +13,9 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import NOTHING
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import lookup
+from dtfctl.runtime.kernels.registry import op_promises
 
 Shapes: TypeAlias = tuple[Any, ...]
-
-_ITERATORS = ("Iterator", "IteratorV2", "OneShotIterator")
-_CHOSEN = ("IteratorFromStringHandle", "IteratorFromStringHandleV2")
-_GETS_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
-_VARIABLES = ("VarHandleOp", "Variable", "VariableV2")
-_RANDOM = ("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal", "Multinomial")
-_NO_HINDRANCE = {"Const", *_VARIABLES, *_ITERATORS, *_CHOSEN, *_RANDOM, *NOTHING}
 
 
 class Incoming:
@@ -35,7 +29,7 @@ class Incoming:
         # How to get the handles of iterators whose next element may be looked at.
         self._handles: list[Callable[[StepContext, Sequence[Any]], Any]] = []
         for node in order:
-            if node.op in _GETS_NEXT:
+            if op_promises(node.op, "takes_next"):
                 source = node.inputs[0].node
                 handle = None if node.control_inputs or source.control_inputs else _handle(source, env)
                 if handle is None:
@@ -65,20 +59,22 @@ class Incoming:
 
 def _handle(source: Node, env: Environment) -> Callable[[StepContext, Sequence[Any]], Any] | None:
     """Make what gives an iterator's handle before its node has run; None where only that can."""
-    if source.op in _ITERATORS:
-        known = env.bind(source).call
-        return lambda step, args: known(step)
-    if source.op in _CHOSEN:
-        # By a string that is fed.
-        argument = env.ends.argument(source.inputs[0].node)
-        chosen = env.bind(source).call
-        return None if argument is None else lambda step, args: chosen(step, args[argument])
-    return None
+    if not op_promises(source.op, "gives_iterator"):
+        return None
+    call = env.bind(source).call
+    if not source.inputs:
+        return lambda step, args: call(step)
+    # By a string that is fed.
+    argument = env.ends.argument(source.inputs[0].node)
+    return None if argument is None else lambda step, args: call(step, args[argument])
 
 
 def _may_come_later(node: Node) -> bool:
     """Tell whether the next element may be made before a node has run: nothing that makes it waits for that."""
-    if node.op in _NO_HINDRANCE or is_pure(node):
+    if node.op == "Const" or node.op in NOTHING or is_pure(node):
         return True
-    held = [e.node for e in node.inputs if e.dtype.is_ref or e.dtype in (dtypes.resource, dtypes.variant)]
-    return bool(held) and all(maker.op in _VARIABLES for maker in held) and not node.signature.takes_functions
+    if op_promises(node.op, "leaves_state") or op_promises(node.op, "gives_iterator"):
+        return True
+    # References to numbers are to variables; those to text may be to queues.
+    types = [t for t in (*(e.dtype for e in node.inputs), *node.output_types) if t.is_ref]
+    return bool(types) and dtypes.string not in [t.base_dtype for t in types]

@@ -59,6 +59,8 @@ class Promises:
             bit by bit but for what is not a number; None where none does. Not so for complex numbers.
         leaves_state: nobody can tell afterwards whether it was run, though the op is stateful: it changes nothing but
             random numbers of its own.
+        gives_iterator: the result is the handle of an iterator, the same one whenever it is asked for.
+        takes_next: the results are the next element of the iterator whose handle is the only input.
         reads_outside: the results are no function of attributes and inputs, though TensorFlow does not mark the op as
             stateful. (To say so is no promise: who does not say it promises the opposite.)
     """
@@ -75,6 +77,8 @@ class Promises:
     undoes_itself: bool = False
     neutral: tuple[float | None, ...] = ()
     leaves_state: bool = False
+    gives_iterator: bool = False
+    takes_next: bool = False
     reads_outside: bool = False
 
     def lets_go_at(self, node: Node) -> bool:
@@ -88,4 +92,6 @@ LIKE_FIRST = Promises(lets_go=True, shape_from=FIRST)
 OF_SHAPES = Promises(lets_go=True, shape_from=SHAPES)
 PASSES = Promises(passes=True)
 LEAVES_STATE = Promises(leaves_state=True)
+GIVES_ITERATOR = Promises(gives_iterator=True)
+TAKES_NEXT = Promises(takes_next=True)
 UPDATES_ROWS = Promises(lets_go=True, updates_rows=True)

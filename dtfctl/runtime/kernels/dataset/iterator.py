@@ -33,6 +33,7 @@ from dtfctl.runtime.kernels.dataset.external_state import require_no_external_st
 from dtfctl.runtime.kernels.dataset.optional import Optional
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
 from dtfctl.runtime.kernels.dataset.string_handles import Typed, from_string_handle, to_string_handle
+from dtfctl.runtime.kernels.promises import GIVES_ITERATOR, TAKES_NEXT
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _IDS = itertools.count()
@@ -160,7 +161,7 @@ class Iterator(Typed):
             self._iteration.close()
 
 
-@register_kernel(("Iterator", "IteratorV2"), step=True)
+@register_kernel(("Iterator", "IteratorV2"), step=True, promises=GIVES_ITERATOR)
 def iterator(k: KernelBuild) -> Kernel:
     types, shapes = k.attr("output_types"), k.attr("output_shapes")
     shared = k.text_attr("shared_name")
@@ -209,7 +210,7 @@ def make_iterator(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("OneShotIterator", step=True, blocking=True)
+@register_kernel("OneShotIterator", step=True, blocking=True, promises=GIVES_ITERATOR)
 def one_shot_iterator(k: KernelBuild) -> Kernel:
     types, shapes, factory = k.attr("output_types"), k.attr("output_shapes"), k.attr("dataset_factory")
     name = k.resource_name
@@ -236,7 +237,7 @@ def _conform(element: Element, shapes: Sequence[TensorShape]) -> Element:
     return element
 
 
-@register_kernel(("IteratorGetNext", "IteratorGetNextSync"), step=True, blocking=True)
+@register_kernel(("IteratorGetNext", "IteratorGetNextSync"), step=True, blocking=True, promises=TAKES_NEXT)
 def iterator_get_next(k: KernelBuild) -> Kernel:
     types, shapes = k.attr("output_types"), k.attr("output_shapes")
 
@@ -266,7 +267,7 @@ def iterator_to_string_handle(k: KernelBuild) -> Kernel:
     return to_string_handle(Iterator)
 
 
-@register_kernel(("IteratorFromStringHandle", "IteratorFromStringHandleV2"), step=True)
+@register_kernel(("IteratorFromStringHandle", "IteratorFromStringHandleV2"), step=True, promises=GIVES_ITERATOR)
 def iterator_from_string_handle(k: KernelBuild) -> Kernel:
     return from_string_handle(k, Iterator)
 
