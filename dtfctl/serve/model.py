@@ -61,10 +61,22 @@ class Asked:
 
 
 class Model:
-    """Serves from `start` until `close`. Any thread."""
+    """Serves from `start` until `close`. Any thread.
 
-    def __init__(self, name: str, path: str, policy: Policy, load: Callable[[Source], Version]) -> None:
+    Args:
+        changed: called whenever other versions answer than before.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        policy: Policy,
+        load: Callable[[Source], Version],
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.name = name
+        self._changed = changed
         self._path = path
         self._policy = policy
         self._load = load
@@ -96,6 +108,7 @@ class Model:
             assert problem is not None
             raise problem
         self._read_labels(self._versions)
+        self._changed()
         guard.forever(self._watch, name="versions").start()
 
     def close(self) -> None:
@@ -219,8 +232,11 @@ class Model:
             settled = [source for source in found if time.time_ns() - source.stamp > SETTLED_NS]
             chosen = self._policy.choose(settled)
             if chosen:
+                before = self._versions
                 # Before a version goes its labels have moved on, and not before the next one answers.
                 self._turn_to(chosen, self._read_labels)
+                if self._versions is not before:
+                    self._changed()
 
     def _read_labels(self, served: Collection[int]) -> None:
         """Look for labels; those from before stay while their file makes no sense, or their new version is not served.

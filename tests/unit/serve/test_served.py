@@ -233,6 +233,23 @@ def test_looks_at_the_same_time_load_a_version_once(tmp_path: Path, caplog: pyte
     assert sum("version 2 is served after" in record.getMessage() for record in caplog.records) == 1
 
 
+def test_it_is_said_when_other_versions_answer(tmp_path: Path) -> None:
+    """What serves keeps them from the cycle collector, which would stop all requests to walk them."""
+    write(tmp_path / "1", 1.0)
+    said: list[list[int]] = []
+    model = Model("m", str(tmp_path), Policy.parse("latest"), of_source, lambda: said.append(sorted(model.versions)))
+    model.start()
+    try:
+        assert said == [[1]]
+        model.look()
+        assert said == [[1]]
+        write(tmp_path / "2", 2.0)
+        model.look()
+        assert said[-1] == [2]
+    finally:
+        model.close()
+
+
 def test_labels_name_versions_and_move_while_requests_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in (1, 2):
         write(tmp_path / str(number), float(number))
