@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.spans import Span
 from dtfctl.runtime.ops.ragged_ops.ragged_tensor import RaggedTensor
 from dtfctl.runtime.ops.ragged_ops.ragged_value import RaggedTensorValue
 
@@ -230,3 +231,8 @@ def described(fetches: Any) -> str:
         else:
             names.append(item if isinstance(item, str) else str(getattr(item, "name", type(item).__name__)))
     return ", ".join([*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])])
+
+
+def role_of(fetches: Any) -> str:
+    """Tell "enqueue" for an operation that fills a queue, as threads run it beside those that train; else nothing."""
+    return Span.ENQUEUE if str(getattr(fetches, "type", "")).startswith("QueueEnqueue") else ""

@@ -21,7 +21,7 @@ from dtfctl.runtime.client.default_session import default_session
 from dtfctl.runtime.client.device_settings import SETTINGS
 from dtfctl.runtime.client.direct_call import DirectCall, call_key
 from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
-from dtfctl.runtime.client.fetches import FetchPlan, described
+from dtfctl.runtime.client.fetches import FetchPlan, described, role_of
 from dtfctl.runtime.client.partings import PARTINGS
 from dtfctl.runtime.client.targets import open_backend, reset_target
 from dtfctl.runtime.framework import context
@@ -130,7 +130,9 @@ class BaseSession:
         """
         recorder = recording.ACTIVE
         if recorder is not None and not recorder.is_inside:
-            return recorder.run(described(fetches), lambda: self.run(fetches, feed_dict, options, run_metadata))
+            return recorder.run(
+                described(fetches), lambda: self.run(fetches, feed_dict, options, run_metadata), role_of(fetches)
+            )
         if options is not None and not options.ByteSize():
             # Sessions with hooks always give some; such that ask for nothing need no way of their own.
             options = None
@@ -311,7 +313,7 @@ class BaseSession:
             nonlocal call, asked_for
             recorder = recording.ACTIVE
             if recorder is not None and not recorder.is_inside:
-                return recorder.run(described(fetches), plain)
+                return recorder.run(described(fetches), plain, role_of(fetches))
             if call is not None and self._sent_version == self._graph._version and not self._closed:
                 try:
                     return call.run(())

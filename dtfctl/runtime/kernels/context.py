@@ -70,6 +70,7 @@ class StepContext:
         rendezvous, functions: see their protocols.
         trace: where nodes' timings are recorded (`executor.trace.StepTrace`), or None.
         collectives: the groups that devices of the session are in; None where there is no session.
+        feeds_others: it fills a queue, and works ahead of the steps that empty it.
         frame: "FRAME:ITERATION" of the node that runs; "0:0" outside loops. Part of rendezvous keys.
     """
 
@@ -84,3 +85,4 @@ class StepContext:
     session_handle: str = ""
     trace: Any = field(default=None)
     collectives: CollectiveExchange | None = None
+    feeds_others: bool = False

@@ -22,9 +22,8 @@ _OPS: dict[Span, tuple[str, ...]] = {
         "QueueEnqueueMany",
         "QueueEnqueueManyV2",
         "BarrierInsertMany",
-        "Stage",
-        "MapStage",
     ),
+    Span.STAGE: ("Stage", "MapStage"),
     Span.QUEUE: (
         "QueueDequeue",
         "QueueDequeueV2",
@@ -41,6 +40,7 @@ _OPS: dict[Span, tuple[str, ...]] = {
     ),
     Span.CHECKPOINT: ("Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "MergeV2Checkpoints"),
 }
+_WAITED_FOR = (Span.INPUT, Span.QUEUE)
 _KINDS = {op: kind for kind, ops in _OPS.items() for op in ops}
 
 
@@ -56,7 +56,9 @@ def noted(build: KernelBuild, kernel: Kernel, takes_step: bool) -> Kernel:
         try:
             return kernel(*args)
         finally:
-            note(kind, name, began, args[0].step_id if takes_step else 0)
+            # What fills a queue has time: only who empties it waits for input.
+            ahead = kind in _WAITED_FOR and takes_step and args[0].feeds_others
+            note(Span.READ if ahead else kind, name, began, args[0].step_id if takes_step else 0)
 
     return run
 

@@ -116,6 +116,8 @@ def _task(record: TaskRecord) -> TaskSummary:
     feeding = {event.step for event in by_kind[Kind.QUEUE] if event.about == Span.ENQUEUE}
     steps = {event.step: (event.start, event.end) for event in by_kind[Kind.PART] if event.step not in feeding}
     running = spent.get(own, 0)
+    runs = [e for e in by_kind[Kind.RUN] if e.about != Span.ENQUEUE]
+    counted = (runs if record.is_client else [e for e in by_kind[Kind.PART] if e.step not in feeding]) or by_kind[own]
     waits: dict[str, list[Event]] = defaultdict(list)
     for event in by_kind[Kind.WAIT]:
         source = short_task(event.about) or "clients"
@@ -132,11 +134,11 @@ def _task(record: TaskRecord) -> TaskSummary:
         is_client=record.is_client,
         steps=record.steps,
         traced=record.traced,
-        step_ms=running / count / _MS,
+        step_ms=sum(event.spent for event in counted) / max(len(counted), 1) / _MS,
         waits={source: shares[source] for source in sorted(shares, key=lambda s: -shares[s])},
         sync=_within(steps, [*synced, *by_kind[Kind.COLLECTIVE]]),
         input=_within(steps, [*by_kind[Kind.INPUT], *by_kind[Kind.QUEUE]]),
-        between=_between(by_kind[Kind.RUN]) if record.is_client else 0.0,
+        between=_between(runs) if record.is_client else 0.0,
         collecting=min(spent.get(Kind.COLLECTION, 0) / running, 1.0) if running else 0.0,
         copied_ms=spent.get(Kind.COPY, 0) / count / _MS,
         checkpoint_ms=_length((e.start, e.end) for e in by_kind[Kind.CHECKPOINT]) / _MS,
@@ -178,7 +180,7 @@ def _length(intervals: Iterable[Interval]) -> int:
 
 
 def _between(runs: Sequence[Event]) -> float:
-    """Give what share of a client's time no thread of it is in a call."""
+    """Give what share of a client's time no thread of it is in one of these calls."""
     if len(runs) < 2:
         return 0.0
     whole = max(run.end for run in runs) - min(run.start for run in runs)

@@ -115,7 +115,8 @@ class DirectStep:
         compiled.is_long = taken > LONG_S
         compiled.runs += 1
         session.local.worker.steps_run += 1
-        STEPS.add(taken)
+        if local is None or not local.feeds_others:
+            STEPS.add(taken)
         if not step.step_resources.is_empty:
             step.step_resources.clear()
         if token.reason is not None:
@@ -142,6 +143,7 @@ class DirectStep:
             executor.functions,
             session_handle=session.handle,
             collectives=partition.collectives,
+            feeds_others=partition.feeds_others,
         )
 
     def _failed(self, step: StepContext, error: BaseException) -> None:

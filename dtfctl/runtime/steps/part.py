@@ -103,7 +103,8 @@ class Part:
         if recorder is not None:
             recorder.ended(partition, step.step_id, taken, trace)
         partition.ran(taken, table)
-        STEPS.add(taken, table.waited_s)
+        if not partition.feeds_others:
+            STEPS.add(taken, table.waited_s)
         return fetched, went
 
     def _run_by_table(self, step: Step, values: Sequence[Any], trace: StepTrace | None) -> list[Any]:
@@ -146,6 +147,7 @@ def _run_device(
         session_handle=session.handle,
         trace=trace,
         collectives=partition.collectives,
+        feeds_others=partition.feeds_others,
     )
     try:
         token.check()

@@ -70,7 +70,10 @@ class Kind(enum.IntEnum):
     COPY = 11
     """Between the memory of the host and a device's."""
     RUN = 12
-    """A call of `Session.run`, in the process that calls it; `name` is what it fetches."""
+    """A call of `Session.run`, in the process that calls it; `name` is what it fetches.
+
+    `about` is "enqueue" where it fills a queue.
+    """
     TRACE = 13
     """A block of a script that it has named (`tf.profiler.experimental.Trace`)."""
 
@@ -80,6 +83,7 @@ _OF_SPAN = {
     Span.READ: Kind.INPUT,
     Span.QUEUE: Kind.QUEUE,
     Span.ENQUEUE: Kind.QUEUE,
+    Span.STAGE: Kind.QUEUE,
     Span.CHECKPOINT: Kind.CHECKPOINT,
     Span.COLLECTIVE: Kind.COLLECTIVE,
     Span.COPY: Kind.COPY,
@@ -283,7 +287,7 @@ class Recorder:
         if step % self.every == 0:
             self.add(_OF_SPAN[kind], name, kind if kind is Span.ENQUEUE else "", began, ended, step, size)
 
-    def run(self, name: str, call: Callable[[], T]) -> T:
+    def run(self, name: str, call: Callable[[], T], about: str = "") -> T:
         """Note a call of `Session.run`, which is made here."""
         began = clock()
         _INSIDE.run = True
@@ -291,7 +295,7 @@ class Recorder:
             return call()
         finally:
             _INSIDE.run = False
-            if not self.is_over() and self.add(Kind.RUN, name, "", began, clock()):
+            if not self.is_over() and self.add(Kind.RUN, name, about, began, clock()):
                 with self._lock:
                     self.runs += 1
 

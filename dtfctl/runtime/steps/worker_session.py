@@ -49,6 +49,11 @@ class Partition:
         return any(node.op.startswith(_APPLIES) and "Accum" not in node.op for graph in self.graphs for node in graph)
 
     @cached_property
+    def feeds_others(self) -> bool:
+        """Whether a run fills a queue: it works ahead of the steps that empty it, and nobody waits for it."""
+        return any(node.op.startswith("QueueEnqueue") for graph in self.graphs for node in graph)
+
+    @cached_property
     def unfed(self) -> Part:
         """The part as those run it that feed and fetch nothing here by hand.
 

@@ -122,6 +122,25 @@ def test_what_several_threads_wait_for_at_once_is_waited_for_once() -> None:
     assert task["waits"] == {"ps/0": 0.3} and task["sync"] == 0.3
 
 
+def test_what_fills_a_queue_beside_the_steps_is_none_of_them() -> None:
+    feeding = [
+        Event(Kind.PART, "step", "s", 0, 9_000, 2, 7, 0, 0),
+        Event(Kind.INPUT, "next", "", 0, 4_000, 2, 7, 0, 0),
+        Event(Kind.QUEUE, "put", "enqueue", 4_000, 5_000, 2, 7, 0, 0),
+    ]
+    training = [
+        Event(Kind.PART, "step", "s", 1_000, 1_000, 1, 8, 0, 0),
+        Event(Kind.QUEUE, "take", "", 1_000, 100, 1, 8, 0, 0),
+    ]
+    runs = [Event(Kind.RUN, "run train", "", start, 1_000, 1) for start in (0, 3_000)]
+    runs.append(Event(Kind.RUN, "run put", "enqueue", 0, 9_000, 2))
+    worker = TaskRecord("worker/0", steps=2, events=[*feeding, *training])
+    client = TaskRecord("job-1 worker/0", is_client=True, steps=3, events=runs)
+    task, script = summarize([worker, client])["tasks"]
+    assert (task["step_ms"], task["input"]) == (1e-3, 0.1)
+    assert (script["step_ms"], script["between"]) == (1e-3, 0.5)
+
+
 def test_each_figure_has_a_threshold_and_what_is_too_much_an_advice() -> None:
     part = Event(Kind.PART, "step", "s", 0, 20_000_000, 1, 1, 0, 0)
     busy = [

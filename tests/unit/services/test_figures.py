@@ -42,3 +42,29 @@ def test_what_a_server_counts_and_holds(tmp_path: Path) -> None:
                 assert after.threads > 1
     finally:
         cluster.close()
+
+
+def test_steps_that_fill_a_queue_wait_for_nobodys_input(tmp_path: Path) -> None:
+    cluster = InProcessCluster({"worker": 1}, tmp_path, transport="tcp")
+    cluster.start_all()
+    try:
+        worker = cluster.servers["worker", 0]
+        with tf.Graph().as_default():
+            row = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1000).map(lambda i: i * 2)).get_next()
+            queue = tf.FIFOQueue(10, tf.int64, name="input")
+            put, got = queue.enqueue([row]), queue.dequeue()
+            with tf.Session(cluster.target("worker", 0)) as session:
+                session.run(put)
+                before = worker.figures()
+                for _ in range(5):
+                    session.run(put)
+                filled = worker.figures()
+                assert (filled.step_counts, filled.steps_s) == (before.step_counts, before.steps_s)
+                assert filled.input_s == before.input_s
+                assert [session.run(got) for _ in range(3)] == [0, 2, 4]
+                session.run(row)
+                after = worker.figures()
+                assert sum(after.step_counts) - sum(filled.step_counts) == 4
+                assert after.steps_s >= after.input_s - filled.input_s > 0
+    finally:
+        cluster.close()
