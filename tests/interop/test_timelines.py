@@ -6,10 +6,15 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+import dtfctl.runtime as tf
 from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.profiler.xplane import write_xplane
 from dtfctl.runtime.steps.recording import Event, Kind
+from tests.support.clusters import InProcessCluster
 
 READ = """
 import json, sys
@@ -46,3 +51,59 @@ def test_stock_tensorflow_reads_a_profile(tensorflow_python: str, tmp_path: Path
             ["thread 2", 9_000, 1_000, "product", {"step": "20", "about": "MatMul", "bytes": 64}],
         ],
     ]
+
+
+DRAW = """
+import sys
+from tensorflow.core.framework import step_stats_pb2
+from tensorflow.python.client import timeline
+stats = step_stats_pb2.StepStats.FromString(open(sys.argv[1], "rb").read())
+print(timeline.Timeline(stats).generate_chrome_trace_format(show_dataflow=True, show_memory=True))
+"""
+
+
+def test_a_traced_step_is_drawn_as_stock_tensorflow_draws_it(tensorflow_python: str, tmp_path: Path) -> None:
+    cluster = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, transport="tcp")
+    cluster.start_all()
+    metadata = tf.RunMetadata()
+    try:
+        with tf.Graph().as_default():
+            with tf.device("/job:ps/task:0"):
+                weights = tf.Variable(np.ones((8, 8), "f4"), name="weights")
+            with tf.device("/job:worker/task:0"):
+                first, second = tf.split(tf.matmul(tf.ones([4, 8]), weights, name="product"), 2)
+                loss = tf.reduce_sum(first * second)
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            with tf.Session(cluster.target("worker", 0)) as session:
+                session.run(tf.global_variables_initializer())
+                session.run(train, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
+    finally:
+        cluster.close()
+    file = tmp_path / "stats"
+    file.write_bytes(metadata.step_stats.SerializeToString())
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    ended = subprocess.run(
+        [tensorflow_python, "-c", DRAW, str(file)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    stock = json.loads(ended.stdout)["traceEvents"]
+    own = json.loads(tf.train.Timeline(metadata.step_stats).generate_chrome_trace_format(True, True))["traceEvents"]
+
+    def shown(events: list[dict[str, Any]], kind: str, *fields: str) -> list[Any]:
+        return sorted(([e[field] for field in fields] for e in events if e["ph"] == kind), key=str)
+
+    assert shown(own, "M", "name", "pid", "args") == shown(stock, "M", "name", "pid", "args")
+    bar = ("cat", "name", "pid", "ts", "args")
+    assert shown(own, "X", *bar) == shown(stock, "X", *bar)
+    assert any(e["args"].get("input1") == "split:1" for e in own if e["ph"] == "X")
+    for kind in "NOD":
+        assert shown(own, kind, "cat", "name", "pid") == shown(stock, kind, "cat", "name", "pid")
+    assert {e["args"]["cpu"] for e in own if e["ph"] == "C"} >= {0}
+    counters = [[e["cat"], e["name"], e["pid"]] for e in stock if e["ph"] == "C"]
+    assert [[e["cat"], e["name"], e["pid"]] for e in own if e["ph"] == "C"] == counters
+    # Stock leaves out arrows within a row, and does not know which tensors went between tasks.
+    arrows = {(e["name"], e["pid"]) for e in own if e["ph"] == "s"}
+    assert {(e["name"], e["pid"]) for e in stock if e["ph"] == "s"} <= arrows
+    (ps,) = [e["pid"] for e in own if e["ph"] == "M" and e["args"]["name"].startswith("/job:ps") and e["pid"] % 2]
+    ends = {e["pid"] for e in own if e["ph"] == "f" and e["name"] == "weights/read"}
+    assert ("weights/read", ps) in arrows and len(ends) == 2

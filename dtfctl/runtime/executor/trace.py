@@ -25,7 +25,7 @@ class StepTrace:
         """Record a node that ran from `started` to `ended` (monotonic ns)."""
         start_ns = self._epoch_ns + started
         spent = ended - started
-        inputs = ", ".join(str(e.node.name) for e in node.inputs)
+        inputs = ", ".join(str(e) if e.slot else e.node.name for e in node.inputs)
         stats = stats_pb2.NodeExecStats(
             node_name=node.name,
             all_start_micros=start_ns // 1000,

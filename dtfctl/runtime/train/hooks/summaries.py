@@ -166,7 +166,7 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class ProfilerHook(SessionRunHook):
-    """Writes a Chrome trace of a step every so many steps or seconds."""
+    """Writes a Chrome trace of a step every so many steps or seconds, and its times for TensorBoard's graph."""
 
     def __init__(
         self,
@@ -177,6 +177,7 @@ class ProfilerHook(SessionRunHook):
         show_memory: bool = False,
     ) -> None:
         self._prefix = Path(output_dir)
+        self._writer = FileWriterCache.get(output_dir)
         self._shown = show_dataflow, show_memory
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
 
@@ -200,4 +201,5 @@ class ProfilerHook(SessionRunHook):
             self._prefix.mkdir(parents=True, exist_ok=True)
             trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format(*self._shown)
             (self._prefix / f"timeline-{step}.json").write_text(trace)
+            self._writer.add_run_metadata(run_values.run_metadata, f"step_{step}")
         self._next_step = step + 1
