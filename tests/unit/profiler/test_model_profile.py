@@ -114,6 +114,24 @@ def test_the_graph_view_follows_inputs(traced: tuple[tf.Graph, Any]) -> None:
             assert {child.name for child in place.children} <= sources
 
 
+def test_the_view_by_code_follows_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    def layer(size: int) -> Any:
+        return tf.get_variable(f"w{size}", [size, 4])
+
+    with tf.Graph().as_default() as graph:
+        layer(3)
+        layer(5)
+    root = tf.profiler.profile(graph, cmd="code")
+    lines = {line.name.split(":")[2]: line for line in walk(root) if line.name.startswith("test_model_profile.py")}
+    assert root.total_parameters == 32 and lines["layer"].parameters in (12, 20)
+    # Two calls are two lines of the caller, and one below each.
+    callers = [line for line in walk(root) if line.name.endswith(":test_the_view_by_code_follows_calls")]
+    assert [line.total_parameters for line in callers] == [12, 20]
+    assert [[below.parameters for below in line.children] for line in callers] == [[12], [20]]
+    assert [node.name for node in callers[1].children[0].graph_nodes if node.parameters] == ["w5"]
+    assert ":layer (5x4, 20/20 params)" in capsys.readouterr().out
+
+
 def test_steps_that_were_added_are_averaged_or_looked_at_alone(traced: tuple[tf.Graph, Any]) -> None:
     graph, metadata = traced
     profiler = tf.profiler.Profiler(graph)
@@ -135,8 +153,6 @@ def test_steps_that_were_added_are_averaged_or_looked_at_alone(traced: tuple[tf.
 
 def test_what_is_not_there_is_refused(traced: tuple[tf.Graph, Any]) -> None:
     graph, metadata = traced
-    with pytest.raises(tf.errors.UnimplementedError, match="lines of code"):
-        tf.profiler.profile(graph, cmd="code")
     with pytest.raises(tf.errors.InvalidArgumentError, match="unknown cmd: tree"):
         tf.profiler.profile(graph, cmd="tree")
     for wrong, said in (

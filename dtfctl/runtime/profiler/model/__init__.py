@@ -1,1 +1,1 @@
-"""`tf.profiler.profile`: parameters, operations, times and memory of a graph, by scope, by inputs, by type of op."""
+"""`tf.profiler.profile`: what a graph holds and takes, by scope, inputs, lines of code or type of op."""

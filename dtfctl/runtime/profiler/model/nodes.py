@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dtfctl.protocol import config_pb2, stats_pb2
@@ -64,9 +65,15 @@ class Node:
     shapes: list[TensorShape] = field(default_factory=list)
     input_shapes: list[TensorShape] = field(default_factory=list)
     variable_shape: tuple[int, ...] = ()
+    made_by: Operation | None = None
 
     def is_counted(self, regexes: Sequence[str]) -> bool:
         return any(re.fullmatch(regex, kind) for regex in regexes for kind in self.types)
+
+    def lines(self) -> list[str]:
+        """List the calls of the program that made it, outermost first, as TensorFlow writes them."""
+        frames = self.made_by.traceback if self.made_by is not None else []
+        return [f"{Path(frame.filename).name}:{frame.lineno}:{frame.name}" for frame in frames]
 
 
 def nodes_of(graph: Graph, steps: Iterable[config_pb2.RunMetadata]) -> dict[str, Node]:
@@ -102,6 +109,7 @@ def nodes_of(graph: Graph, steps: Iterable[config_pb2.RunMetadata]) -> dict[str,
             shapes[op.name],
             sources,
             _variable_shape(op),
+            op,
         )
     return found
 

@@ -14,10 +14,10 @@ from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.profiler.model.nodes import nodes_of
 from dtfctl.runtime.profiler.model.options import Options, ProfileOptionBuilder, complete
 from dtfctl.runtime.profiler.model.report import report
-from dtfctl.runtime.profiler.model.views import by_inputs, by_op, by_scope, to_graph_proto, to_multi_proto
+from dtfctl.runtime.profiler.model.views import by_code, by_inputs, by_op, by_scope, to_graph_proto, to_multi_proto
 from dtfctl.runtime.profiler.timeline import Timeline
 
-_VIEWS = {"scope": by_scope, "graph": by_inputs, "op": by_op}
+_VIEWS = {"scope": by_scope, "graph": by_inputs, "op": by_op, "code": by_code}
 Proto = tfprof_output_pb2.GraphNodeProto | tfprof_output_pb2.MultiGraphNodeProto
 
 
@@ -33,15 +33,16 @@ def profile(
     Args:
         graph: the default graph if None.
         run_meta: of a run with FULL_TRACE; without it there are no times and no memory.
-        cmd: "scope" for a tree of name scopes, "graph" for one of inputs, "op" for a list by type of op.
+        cmd: "scope" for a tree of name scopes, "graph" for one of inputs, "code" for one of the program's lines,
+            "op" for a list by type of op.
         options: as `ProfileOptionBuilder` makes them; by default the parameters of trainable variables.
 
     Returns:
-        A GraphNodeProto, or for "op" a MultiGraphNodeProto. The text goes where `options["output"]` says.
+        A GraphNodeProto, or for "op" and "code" a MultiGraphNodeProto. The text goes where `options["output"]` says.
 
     Raises:
         InvalidArgumentError: a command or option is not known.
-        UnimplementedError: cmd="code", `op_log`, or output for pprof.
+        UnimplementedError: `op_log`, or output for pprof.
     """
     if op_log is not None:
         raise UnimplementedError("tf.profiler takes no op_log: choose nodes by op, device or name in the options")
@@ -51,10 +52,6 @@ def profile(
 def _profile(
     graph: Graph, steps: Sequence[config_pb2.RunMetadata], cmd: str, asked: Mapping[str, Any] | int | None
 ) -> Proto:
-    if cmd == "code":
-        raise UnimplementedError(
-            "tf.profiler has no view by lines of code; `dtfctl graph` and Operation.traceback say where nodes are made"
-        )
     if cmd not in _VIEWS:
         raise InvalidArgumentError(f"unknown cmd: {cmd}")
     given = asked if isinstance(asked, Mapping) else ProfileOptionBuilder.trainable_variables_parameter()
@@ -74,7 +71,7 @@ def _profile(
         Path(file).write_text(report(cmd, root, options))
     elif kind != "none":
         sys.stdout.write(report(cmd, root, options))
-    return to_multi_proto(root) if cmd == "op" else to_graph_proto(root)
+    return to_multi_proto(root) if cmd in ("op", "code") else to_graph_proto(root)
 
 
 class Profiler:

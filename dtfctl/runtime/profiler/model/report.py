@@ -27,8 +27,9 @@ _WORDS = {
     "scope": "The nodes in the model graph are organized by their names, which is hierarchical like filesystem.",
     "graph": "The nodes in the model graph are organized by their inputs.",
     "op": "The nodes are operation kernel type, such as MatMul, Conv2D. Nodes of a type are aggregated.",
+    "code": "The nodes are lines of the program, organized by its calls.",
 }
-_WIDTH = 30
+_WIDTH = 25
 
 
 def report(cmd: str, root: Place, options: Options) -> str:
@@ -64,8 +65,11 @@ def _pair(place: Place, name: str) -> Iterator[str]:
         for part in ("micros", "accelerator_micros", "cpu_micros"):
             yield _both(place, part)
     elif name == "params":
-        total = f"{place.own.params}/{place.total.params} params"
-        yield f"{_shape(place)}, {total}" if place.own.params else f"--/{place.total.params} params"
+        total = f"{_number(place.total.params)} params"
+        yield f"{_shape(place)}, {_number(place.own.params)}/{total}" if place.own.params else f"--/{total}"
+    elif name == "float_ops":
+        own = _number(place.own.float_ops) if place.nodes else "--"
+        yield f"{own}/{_number(place.total.float_ops)} flops"
     elif name == "occurrence":
         yield f"{place.total.run_count}|{place.total.occurrence}"
     elif name in ("device", "op_types", "input_shapes"):
@@ -75,8 +79,8 @@ def _pair(place: Place, name: str) -> Iterator[str]:
 
 
 def _shape(place: Place) -> str:
-    shape = place.nodes[0].variable_shape
-    return "x".join(map(str, shape)) if shape else "scalar"
+    shapes = [node.variable_shape for node in place.nodes if node.figures.params]
+    return "|".join("x".join(map(str, shape)) if shape else "1" for shape in shapes)
 
 
 def _words(place: Place, name: str) -> str:
@@ -106,10 +110,14 @@ def _amount(figures: Figures, name: str) -> str:
                 return f"{value / size:.2f}{unit}"
         return f"{value}B"
     if name == "float_ops":
-        for unit, size in (("b", 1e9), ("m", 1e6), ("k", 1e3)):
-            if value >= size:
-                return f"{value / size:.2f}{unit} float_ops"
-        return f"{value} float_ops"
+        return f"{_number(value)} float_ops"
+    return _number(value)
+
+
+def _number(value: int) -> str:
+    for unit, size in (("b", 1e9), ("m", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.2f}{unit}"
     return str(value)
 
 
@@ -127,7 +135,7 @@ def _list(root: Place, selected: list[str]) -> Iterator[str]:
                 else:
                     shares = [_share(figures, whole, part) for figures in (place.total, place.own)]
                     facts.append(f"{_amount(place.own, part)} ({', '.join(shares)})")
-        yield f"{place.name:<{_WIDTH}} " + ", ".join(f"{fact:>30}" for fact in facts)
+        yield f"{place.name:<{_WIDTH}}" + ", ".join(f"{fact:>30}" for fact in facts)
 
 
 def _share(part: Figures, whole: Figures, name: str) -> str:

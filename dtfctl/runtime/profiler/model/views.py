@@ -1,10 +1,10 @@
-"""The views of `tf.profiler.profile`: nodes as a tree by name scope or by inputs, or as a list by type of op."""
+"""The views of `tf.profiler.profile`: nodes as a tree by scope, inputs or lines of code, or a list by type of op."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dtfctl.protocol import tfprof_output_pb2
@@ -24,6 +24,8 @@ _LEAST = {
     "min_float_ops": "float_ops",
     "min_occurrence": "occurrence",
 }
+# TensorFlow judges a line by its own of these, and by all that is below it of the others.
+_OWN = ("params", "float_ops")
 _FIELDS = {
     "micros": "exec_micros",
     "accelerator_micros": "accelerator_exec_micros",
@@ -58,7 +60,8 @@ def by_scope(nodes: Iterable[Node], options: Options) -> Place:
     """Arrange nodes below their name scopes."""
     root = Place(ROOT)
     places = {"": root}
-    for node in nodes:
+    # Lines of one size are in the order of their names.
+    for node in sorted(nodes, key=lambda node: node.name):
         parts = node.name.split("/")
         for depth in range(1, len(parts) + 1):
             name = "/".join(parts[:depth])
@@ -98,6 +101,23 @@ def by_inputs(nodes: Iterable[Node], options: Options) -> Place:
     return _shown(root, options)
 
 
+def by_code(nodes: Iterable[Node], options: Options) -> Place:
+    """Arrange nodes below the lines of the program that made them, outermost call first."""
+    root = Place(ROOT)
+    places: dict[tuple[str, ...], Place] = {(): root}
+    for node in nodes:
+        path: tuple[str, ...] = ()
+        for line in node.lines():
+            above = places[path]
+            path = (*path, line)
+            if path not in places:
+                places[path] = Place(line)
+                above.children.append(places[path])
+        if path:
+            _hold(places[path], node, options)
+    return _shown(root, options)
+
+
 def by_op(nodes: Iterable[Node], options: Options) -> Place:
     """Sum nodes up by type of op. A line's total is its own and that of all lines below it, which are within it."""
     places: dict[str, Place] = {}
@@ -107,8 +127,13 @@ def by_op(nodes: Iterable[Node], options: Options) -> Place:
     counted = [place for place in places.values() if place.is_counted]
     for place in counted:
         place.total = place.own
-    kept = [place for place in _ordered(counted, options) if _is_shown(place, 1, options)]
-    kept = kept[: options["max_depth"]]
+    ordered = _ordered(sorted(counted, key=lambda place: place.name), options)
+    below = Figures()
+    for place in reversed(ordered):
+        below.add(place.own)
+        place.total = replace(below)
+    # The root is a level of its own.
+    kept = [place for place in ordered if _is_shown(place, options, ())][: options["max_depth"] + 1]
     summed = kept if options["account_displayed_op_only"] else counted
     root = Place(ROOT)
     for place in summed:
@@ -135,7 +160,7 @@ def _shown(root: Place, options: Options) -> Place:
     whole = root.total
     starts = options["start_name_regexes"]
     begin = root.children if not starts or ".*" in starts else [*_begins(root, starts)]
-    shown = Place(ROOT, children=[kept for place in begin for kept in _kept(place, 1, options)])
+    shown = Place(ROOT, children=[kept for place in begin for kept in _kept(place, 2, options)])
     shown.children = _ordered(shown.children, options)
     if options["account_displayed_op_only"]:
         _sum(shown)
@@ -166,22 +191,26 @@ def _sum(root: Place) -> None:
 
 
 def _kept(place: Place, depth: int, options: Options) -> list[Place]:
+    if depth > options["max_depth"] or not _is_counted_within(place):
+        return []
     below: list[Place] = []
     if not _matches(place.name, options["trim_name_regexes"]):
         below = [kept for child in place.children for kept in _kept(child, depth + 1, options)]
     below = _ordered(below, options)
-    has_something = place.is_counted or bool(below) or not place.nodes
-    if not has_something or (not place.nodes and not below) or not _is_shown(place, depth, options):
+    if not _is_shown(place, options):
         return below
     place.children = below
     return [place]
 
 
-def _is_shown(place: Place, depth: int, options: Options) -> bool:
-    if depth > options["max_depth"]:
-        return False
-    if any(getattr(place.total, figure) < options[least] for least, figure in _LEAST.items()):
-        return False
+def _is_counted_within(place: Place) -> bool:
+    return place.is_counted or any(_is_counted_within(child) for child in place.children)
+
+
+def _is_shown(place: Place, options: Options, by_own: Sequence[str] = _OWN) -> bool:
+    for least, figure in _LEAST.items():
+        if getattr(place.own if figure in by_own else place.total, figure) < options[least]:
+            return False
     return _matches(place.name, options["show_name_regexes"]) and not _matches(place.name, options["hide_name_regexes"])
 
 
