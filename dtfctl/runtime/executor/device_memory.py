@@ -92,6 +92,9 @@ class DeviceRendezvous:
         # Uploaded by the kernels that want it there: this may be called in any thread.
         self._inner.recv_async(key, done)
 
+    def wait(self, came: Callable[[], str]) -> None:
+        self._inner.wait(came)
+
     def ledger(self, task: str) -> Ledger | None:
         return self._inner.ledger(task)
 

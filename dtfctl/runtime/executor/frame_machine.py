@@ -111,7 +111,10 @@ class _Run(Flow):
                 self._run_ready()
                 if not self.threads + self.receives:
                     return
-                self._take(self.arrived.get())
+                if self.threads:
+                    self._take(self.arrived.get())
+                else:
+                    self.step.rendezvous.wait(self._take_received)
                 while not self.arrived.empty():
                     self._take(self.arrived.get())
         except OpError as e:
@@ -123,6 +126,15 @@ class _Run(Flow):
             step.frame = ROOT_FRAME
             if withdraw is not None:
                 withdraw()
+
+    def _take_received(self) -> str:
+        """Wait for a tensor, and go on from it; its key, "" if the step was cancelled."""
+        item = self.arrived.get()
+        self._take(item)
+        return "" if item is None else self._key(*item[:2])
+
+    def _key(self, it: Iteration, entry: NodeEntry) -> str:
+        return str(entry.key) if entry.whole_key else f"{entry.key}{it.tag}"
 
     def _cancelled(self) -> None:
         self.token.cancel(self.step.cancellation.reason)
@@ -321,7 +333,7 @@ class _Run(Flow):
         def done(value: Any, dead: bool, error: OpError | None) -> None:
             arrived.put((it, entry, None if dead or dead_already else (value,), error))
 
-        self.step.rendezvous.recv_async(entry.key if entry.whole_key else entry.key + it.tag, done)
+        self.step.rendezvous.recv_async(self._key(it, entry), done)
 
     def _start(self, it: Iteration, entry: NodeEntry, inputs: list[Any]) -> None:
         """Run a kernel that takes long: here if there is nothing else to do meanwhile, in a thread if there is."""

@@ -33,6 +33,9 @@ class Rendezvous(Protocol):
         `done` never blocks and may be called in any thread, also before this returns.
         """
 
+    def wait(self, came: Callable[[], str]) -> None:
+        """Have a thread wait that has nothing to do until a value comes; `came` waits, and tells for which key."""
+
     def ledger(self, task: str) -> Ledger | None:
         """Find what is known of codecs on the way to another task; None where nothing crosses a network."""
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ CONNECT_S = 3.0
 LOOK_S = 0.1
 # A task gets so many times the steps that were asked for, when others get fewer.
 _MOST_TIMES = 4
+_FEW_STEPS = 3
 # What recording a short step costs (its tensors, waits and parts), which share of all steps' time it may take, and how
 # many steps may lie between two that are recorded.
 _COST_US, _COSTS_SHARE, _FARTHEST = 120.0, 0.02, 500
@@ -143,7 +144,7 @@ def capture(
     job: str = "",
     told: Callable[[dict[str, int]], None] = lambda _: None,
 ) -> list[TaskRecord]:
-    """Record until each task that runs steps has run so many, one has run far more, or the time is over.
+    """Record until each task that runs steps has run so many, one has run far more and each a few, or the time is over.
 
     Args:
         identity: of a certificate of the cluster; None where tasks serve plaintext.
@@ -163,13 +164,14 @@ def capture(
         for task in tasks:
             task.is_running = not task.record.problem and task.start(begin) is not None
         try:
-            until = time.monotonic() + seconds
+            began = time.monotonic()
+            until = began + seconds
+            paces = {task.record.name: task.step_us * every / 1e6 for task in tasks}
             while time.monotonic() < until and any(task.is_running for task in tasks):
                 time.sleep(min(LOOK_S, max(until - time.monotonic(), 0)))
                 counts = dict(_looked(tasks, question))
                 told(counts)
-                busy = [count for count in counts.values() if count]
-                if busy and (min(busy) >= steps or max(busy) >= steps * _MOST_TIMES):
+                if _is_enough(counts, paces, steps, time.monotonic() - began):
                     break
         finally:
             for task in tasks:
@@ -192,6 +194,25 @@ def capture(
             record.ahead_ns, record.error_ns = task.record.ahead_ns, task.record.error_ns
             _align(record)
         return [*(task.record for task in tasks), *_joined([record for _, record in clients])]
+
+
+def _is_enough(counts: Mapping[str, int], paces: Mapping[str, float], steps: int, passed_s: float) -> bool:
+    """Tell whether a recording has what it is for. Who is slow is given the time for some steps: it is of interest.
+
+    Args:
+        counts: how many steps each task has recorded.
+        paces: how long each takes for one, in seconds; 0: it has run none.
+
+    >>> slow = {"worker/0": 0.01, "worker/1": 0.5}
+    >>> [_is_enough({"worker/0": 90, "worker/1": count}, slow, 20, 1.6) for count in (0, 2, 3)]
+    [False, False, True]
+    >>> _is_enough({"worker/0": 20, "worker/1": 0}, slow, 20, 2.1), _is_enough({"worker/0": 19}, slow, 20, 2.1)
+    (True, False)
+    """
+    few = min(_FEW_STEPS, steps)
+    late = (name for name, count in counts.items() if count < few and passed_s < paces[name] * (_FEW_STEPS + 1))
+    busy = [count for count in counts.values() if count]
+    return bool(busy) and (min(busy) >= steps or max(busy) >= steps * _MOST_TIMES) and next(late, None) is None
 
 
 def _share_clocks(tasks: Sequence[_Task]) -> None:

@@ -38,7 +38,7 @@ class LocalRendezvous:
 
     Attributes:
         leads: threads that wait here may serve the links meanwhile; see `Reactor.wait`.
-        waited_s, waits: for how long some thread has waited in `recv`, and how often one has.
+        waited_s, waits: for how long some thread has waited for a value, and how often one has.
         holds_back: see RoutingRendezvous; nothing leaves this table.
     """
 
@@ -144,13 +144,27 @@ class LocalRendezvous:
                 self._watching.append((keys, arrival))
             self._wait(arrival)
 
+    def wait(self, came: Callable[[], str]) -> None:
+        """Have a thread wait that has nothing to do until a value comes; `came` waits, and tells for which key."""
+        self._waits()
+        try:
+            came()
+        finally:
+            self._has_waited()
+
     def _wait(self, slot: Slot) -> None:
+        self._waits()
+        REACTOR.wait(slot, self.leads)
+        self._has_waited()
+
+    def _waits(self) -> None:
         # Threads that wait at the same time wait once: it is the step's time that passes.
         with self._lock:
             if not self._waiters:
                 self._waits_since = time.perf_counter()
             self._waiters += 1
-        REACTOR.wait(slot, self.leads)
+
+    def _has_waited(self) -> None:
         with self._lock:
             self._waiters -= 1
             if not self._waiters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtfctl.runtime.compression.payoff import Ledger
@@ -110,6 +110,10 @@ class RoutingRendezvous:
         if self._held:
             self.flush()
         self._table.recv_async(key, done)
+
+    def wait(self, came: Callable[[], str]) -> None:
+        """See LocalRendezvous."""
+        self._table.wait(came)
 
     def ledger(self, task: str) -> Ledger | None:
         """Find what is known of codecs on the way to a task."""

@@ -405,6 +405,18 @@ class _RecordedTable(LocalRendezvous):
         finally:
             self._waited(keys[found], began)
 
+    def wait(self, came: Callable[[], str]) -> None:
+        began, key = clock(), ""
+
+        def noted() -> str:
+            nonlocal key
+            key = came()
+            return key
+
+        super().wait(noted)
+        if key:
+            self._waited(key, began)
+
     def _waited(self, key: str, began: int) -> None:
         known = self._recorder.key(key)
         flow = _flow(self._step, known)

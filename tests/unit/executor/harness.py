@@ -82,6 +82,9 @@ class LocalRendezvous:
             value, dead = held.pop(0)
         done(value, dead, None)
 
+    def wait(self, came: Callable[[], str]) -> None:
+        came()
+
 
 class Runner:
     """A graph on one device, with state that lasts from step to step."""

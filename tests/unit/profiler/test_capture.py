@@ -20,6 +20,7 @@ from dtfctl import runtime as tf
 from dtfctl.protocol import profile_pb2
 from dtfctl.runtime.framework import spans
 from dtfctl.runtime.profiler.capture import Target, TaskRecord, capture
+from dtfctl.runtime.profiler.summary import summarize
 from dtfctl.runtime.services import profile_service
 from dtfctl.runtime.services.profile_service import NAME
 from dtfctl.runtime.steps import recording
@@ -114,6 +115,39 @@ def test_parts_nodes_and_tensors_are_recorded_on_one_clock(addresses: dict[str, 
     for event in ps.events:
         if event.kind is Kind.SEND and event.flow in arrivals:
             assert arrivals[event.flow] >= event.start - error
+
+
+def test_a_step_that_waits_in_a_loop_is_seen_to_wait(addresses: dict[str, list[str]]) -> None:
+    """A loop over two tasks is run by a plan that goes on with whatever comes."""
+    with tf.Graph().as_default():
+
+        def body(count: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.device(PS):
+                late = tf.reduce_sum(tf.linalg.inv(tf.random_uniform([300, 300]) + (300.0 + value) * tf.eye(300)))
+            return count + 1, value + late
+
+        with tf.device(WORKER):
+            total = tf.while_loop(lambda count, _: count < 3, body, (0, 0.0))[1]
+        with tf.Session(f"grpc://{addresses['worker'][0]}") as session:
+            is_over = threading.Event()
+
+            def run() -> None:
+                while not is_over.is_set():
+                    session.run(total)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                records = capture(targets(addresses), None, 5, 30.0)
+            finally:
+                is_over.set()
+                thread.join()
+    (worker,) = [record for record in records if record.name == "worker/0"]
+    waits = [event for event in worker.events if event.kind is Kind.WAIT and event.about == PS]
+    arrivals = flows(worker, Kind.ARRIVAL)
+    assert len(waits) >= 5 and sum(wait.flow in arrivals for wait in waits) >= 4
+    (task,) = [task for task in summarize(records)["tasks"] if task["task"] == "worker/0"]
+    assert 0.2 < task["sync"] == task["waits"]["ps/0"] <= 1
 
 
 def test_tasks_of_one_host_have_its_clock(addresses: dict[str, list[str]], training: None) -> None:
