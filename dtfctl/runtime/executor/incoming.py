@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
@@ -12,7 +12,6 @@ from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import NOTHING
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.data_flow.handles import lookup
 from dtfctl.runtime.kernels.registry import op_promises
 
 Shapes: TypeAlias = tuple[Any, ...]
@@ -46,15 +45,21 @@ class Incoming:
     def shapes(self, step: StepContext, args: Sequence[Any]) -> Shapes:
         """Tell the shapes of arguments, and of what iterators give next; None for what is no array, or for nothing."""
         found: list[Any] = [getattr(arg, "shape", None) for arg in args]
-        for handle in self._handles:
-            from dtfctl.runtime.kernels.dataset.iterator import Iterator
+        if self._handles:
+            found += self._ahead(step, args)
+        return tuple(found)
 
+    def _ahead(self, step: StepContext, args: Sequence[Any]) -> Iterator[Any]:
+        # Whoever has no iterator does not import them.
+        from dtfctl.runtime.kernels.data_flow.handles import lookup
+        from dtfctl.runtime.kernels.dataset import iterator
+
+        for handle in self._handles:
             try:
-                found.append(lookup(step, handle(step, args), Iterator).next_shapes(step))
+                yield lookup(step, handle(step, args), iterator.Iterator).next_shapes(step)
             except OpError:
                 # The step fails at the node that has this error.
-                found.append(None)
-        return tuple(found)
+                yield None
 
 
 def _handle(source: Node, env: Environment) -> Callable[[StepContext, Sequence[Any]], Any] | None:

@@ -155,4 +155,6 @@ class _Placed(tf.test.TestCase):
 def test_a_tests_session_places_softly() -> None:
     result = unittest.TestResult()
     _Placed("test_where_there_is_no_gpu").run(result)
+    # Its graph is the default one of whatever runs next in this process.
+    tf.reset_default_graph()
     assert result.testsRun == 1 and result.wasSuccessful(), result.errors
