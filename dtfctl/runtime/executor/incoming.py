@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
@@ -10,8 +10,10 @@ from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.spans import clock
 from dtfctl.runtime.framework.structural_ops import NOTHING
 from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.noted import note_input
 from dtfctl.runtime.kernels.registry import op_promises
 
 Shapes: TypeAlias = tuple[Any, ...]
@@ -25,15 +27,15 @@ class Incoming:
     """
 
     def __init__(self, order: Sequence[Node], env: Environment) -> None:
-        # How to get the handles of iterators whose next element may be looked at.
-        self._handles: list[Callable[[StepContext, Sequence[Any]], Any]] = []
+        # The nodes that take an element which may be looked at before, and how to get the handles of their iterators.
+        self._handles: list[tuple[str, Callable[[StepContext, Sequence[Any]], Any]]] = []
         for node in order:
             if op_promises(node.op, "takes_next"):
                 source = node.inputs[0].node
                 handle = None if node.control_inputs or source.control_inputs else _handle(source, env)
                 if handle is None:
                     break
-                self._handles.append(handle)
+                self._handles.append((node.name, handle))
             elif env.ends.argument(node) is None and not _may_come_later(node):
                 break
 
@@ -49,17 +51,22 @@ class Incoming:
             found += self._ahead(step, args)
         return tuple(found)
 
-    def _ahead(self, step: StepContext, args: Sequence[Any]) -> Iterator[Any]:
+    def _ahead(self, step: StepContext, args: Sequence[Any]) -> list[Any]:
         # Whoever has no iterator does not import them.
         from dtfctl.runtime.kernels.data_flow.handles import lookup
         from dtfctl.runtime.kernels.dataset import iterator
 
-        for handle in self._handles:
+        found: list[Any] = []
+        for name, handle in self._handles:
+            began = clock()
             try:
-                yield lookup(step, handle(step, args), iterator.Iterator).next_shapes(step)
+                found.append(lookup(step, handle(step, args), iterator.Iterator).next_shapes(step))
             except OpError:
                 # The step fails at the node that has this error.
-                yield None
+                found.append(None)
+            finally:
+                note_input(name, began, step)
+        return found
 
 
 def _handle(source: Node, env: Environment) -> Callable[[StepContext, Sequence[Any]], Any] | None:

@@ -22,6 +22,8 @@ from dtfctl.runtime.kernels.into.registry import Spec
 _LEAST_BYTES = 1024
 MOST_KEPT = 1 << 20
 _MOST_HELD = 32 << 20
+# How often a plan is made for the same shapes, where values within its steps have others each time.
+MOST_OBSERVATIONS = 4
 # Shapes of which it is remembered what was seen.
 _MOST_KNOWN = 64
 

@@ -15,7 +15,7 @@ from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.loops import fold_loops, share_reads_with_loops
-from dtfctl.runtime.executor.observation import Observation, Steadiness
+from dtfctl.runtime.executor.observation import MOST_OBSERVATIONS, Observation, Steadiness
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
@@ -38,8 +38,6 @@ from dtfctl.runtime.kernels.native import machine
 
 BUILT_IN = CONTROL_FLOW | SENDS | RECVS | NOTHING | BOUNDARIES
 
-# How often a plan for certain shapes is made for a partition whose shapes keep changing.
-_MOST_OBSERVATIONS = 4
 # Larger partitions are not observed: planning them again would take seconds.
 _MOST_NODES = 20_000
 
@@ -125,7 +123,7 @@ class Planner:
     def observed_again(self, general: Plan, use: Callable[[Plan], None], is_function: bool) -> Plan:
         """Make a plan as `tuned` does, for steps that turned out to be others; `general` once that was so too often."""
         self._observations += 1
-        return self.tuned(general, use, is_function) if self._observations < _MOST_OBSERVATIONS else general
+        return self.tuned(general, use, is_function) if self._observations < MOST_OBSERVATIONS else general
 
     @cached_property
     def schedule(self) -> Schedule:

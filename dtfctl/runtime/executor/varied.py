@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
-from dtfctl.runtime.executor.observation import Observation
+from dtfctl.runtime.executor.observation import MOST_OBSERVATIONS, Observation
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.kernels.context import StepContext
 
@@ -24,8 +24,6 @@ _MOST_PLANS, _MOST_NODES = 64, 100_000
 _PLANNING_S, _WORTH = 0.02, 1.0
 # Steps after which what was before counts half, and shapes whose steps are counted.
 _PERIOD, _MOST_COUNTED = 4096, 4096
-# How often a plan is made for the same shapes, where values within its steps have others each time.
-_MOST_OBSERVATIONS = 4
 
 Shape: TypeAlias = Callable[[Observation, Shapes], Plan]
 
@@ -112,7 +110,7 @@ class Varied:
     def _observe_again(self, shapes: Shapes) -> None:
         """Have another plan made, which does not rely on what was otherwise; or none, once that was so too often."""
         self._unsteady[shapes] += 1
-        if self._unsteady[shapes] < _MOST_OBSERVATIONS:
+        if self._unsteady[shapes] < MOST_OBSERVATIONS:
             self._spent[shapes] = math.inf
             self._plans.pop(shapes, None)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.spans import Span, clock, note
+from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild
 
 _OPS: dict[Span, tuple[str, ...]] = {
@@ -56,11 +57,20 @@ def noted(build: KernelBuild, kernel: Kernel, takes_step: bool) -> Kernel:
         try:
             return kernel(*args)
         finally:
-            # What fills a queue has time: only who empties it waits for input.
-            ahead = kind in _WAITED_FOR and takes_step and args[0].feeds_others
-            note(Span.READ if ahead else kind, name, began, args[0].step_id if takes_step else 0)
+            _note(kind, name, began, args[0] if takes_step else None)
 
     return run
+
+
+def note_input(name: str, began: int, step: StepContext) -> None:
+    """Note that a step has waited for an element since `began` (ns of `clock`), as the kernel of a node would."""
+    _note(Span.INPUT, name, began, step)
+
+
+def _note(kind: Span, name: str, began: int, step: StepContext | None) -> None:
+    # What fills a queue has time: only who empties it waits for input.
+    ahead = kind in _WAITED_FOR and step is not None and step.feeds_others
+    note(Span.READ if ahead else kind, name, began, step.step_id if step is not None else 0)
 
 
 def _kind(op: str) -> Span | None:

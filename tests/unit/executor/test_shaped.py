@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from dtfctl.runtime.executor.varied import Varied
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.spans import Span, spent_s
 from dtfctl.runtime.kernels.control.py_func import register_py_func
 from dtfctl.runtime.kernels.into import updates
 from dtfctl.runtime.kernels.variable import Variable
@@ -166,6 +168,27 @@ def test_each_of_the_shapes_that_an_iterator_gives_gets_a_plan(is_chosen: bool) 
         assert sorted(shapes[-1] for shapes in plan.shapes) == [((n,),) for n in sizes]
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(y, feeds)
+
+
+def test_waiting_for_an_element_that_is_looked_at_is_waiting_for_input() -> None:
+    """So `status` and profiles say of a job whose input is slow, whichever plan runs its steps."""
+    held_s, steps = 0.005, 20
+
+    def rows() -> Iterator[Any]:
+        for n in range(2 * steps):
+            time.sleep(held_s)
+            yield np.full(300, n, F)
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.data.make_one_shot_iterator(tf.data.Dataset.from_generator(rows, tf.float32, [None])).get_next()
+        y = tf.square(tf.exp(-x / 500.0))
+        for _ in range(steps):
+            session.run(y)
+        assert any(isinstance(e.plan, Adaptive) and e.plan._incoming.looks_ahead for e in executors_of(session))
+        before = spent_s(Span.INPUT)
+        for _ in range(steps):
+            session.run(y)
+        assert spent_s(Span.INPUT) - before >= steps * held_s * 0.9
 
 
 def dedupe(session: Any, sizes: list[int], steps: int) -> list[Executor]:
