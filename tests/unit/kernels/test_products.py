@@ -314,13 +314,51 @@ def test_products_leave_cores_to_others_before_they_lose_by_them(
     assert most(300) == 2
 
 
+def test_who_has_the_cores_between_products_only_takes_none_from_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A ps, a client and a thread that receives run when this process waits for them."""
+    machine, others = Machine(monkeypatch, 3e-3, 1.6e-3), Others(tmp_path)
+    crowd = threads.Crowd(threads.Host(str(others.path)), cores=2)
+
+    def call() -> None:
+        # They still run when the product begins.
+        others.want(1 if machine.count == 1 else 2)
+        machine.call()
+
+    machine.product = threads.threaded(call, threads.by_one(call, machine.set_threads, 2), 2, crowd)
+
+    def steps(count: int) -> list[int]:
+        used = []
+        for _ in range(count):
+            used += machine.run(3)
+            others.want(4)
+            machine.now += 10e-3
+        return used
+
+    steps(3)
+    assert steps(100).count(2) > 290
+
+    # Others that run beside products, as often, do.
+    def beside() -> None:
+        others.want(3 if machine.count == 1 else 4)
+        machine.call()
+
+    machine.product = threads.threaded(beside, threads.by_one(beside, machine.set_threads, 2), 2, crowd)
+    steps(20)
+    assert set(steps(100)) == {1}
+
+
 def test_where_the_host_does_not_say_who_runs_all_cores_are_there(tmp_path: Path) -> None:
     for text in ("", "no numbers at all here", "1 2 3"):
         (tmp_path / "loadavg").write_text(text)
         host = threads.Host(str(tmp_path / "loadavg"))
-        assert [host.wanting(1, now) for now in (0.0, 1.0)] == [0.0, 0.0]
-    assert threads.Host(str(tmp_path / "none")).wanting(1, 0.0) == 0.0
-    assert threads.Crowd(threads.Host(str(tmp_path / "none")), cores=2).leaves_room(2, 0.0)
+        for now in (0.0, 1.0):
+            host.ran(1.0, 1, now)
+        assert host.wanting == 0.0
+    crowd = threads.Crowd(threads.Host(str(tmp_path / "none")), cores=2)
+    crowd.ran(1.0, 1, 0.0)
+    assert crowd.leaves_room(2)
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 4), (80, 70, 60), (64, 256, 300), (200, 300, 400)])

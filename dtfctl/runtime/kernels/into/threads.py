@@ -7,6 +7,10 @@ the moment; the others are tried anew whenever what that may cost is a small par
 all calls lose by threads in a bad moment is known to all of them at once, and where the host says how many threads
 want to run, threads are not even tried while they leave too few cores.
 
+The host is asked when a call has ended, not before: what wants a core then wanted it beside the call. Before a call,
+and between calls, cores are used by those that a step's tasks wait for, and who waits for each other wants no cores at
+once: a ps that has just sent parameters, the client, the thread that has received.
+
 Long sums can round differently by another way, as on a machine of fewer cores; `DTF_ADAPT_THREADS=0` keeps all threads.
 """
 
@@ -35,8 +39,8 @@ _LEAST_GAIN = 0.95
 _TRYING, _MOST_PUT_OFF = 0.02, 16
 # What was waited counts so long, as only who uses threads finds out that there is no waiting any more.
 _FORGET_S = 5.0
-# How often the host is asked, and for how long what it said counts.
-_LOOK_S, _MEMORY_S = 0.002, 0.02
+# How often the host is asked, and for how long what it said counts: of the time that calls take, and of all.
+_LOOK_S, _MEMORY_S, _MEMORY_ALL_S = 0.002, 0.02, 1.0
 # For so long after a product its threads may still be looking for work.
 _SPIN_S = 0.001
 # What part of the threads of a product must find a core to themselves.
@@ -46,7 +50,7 @@ clock = time.perf_counter
 
 
 class Host:
-    """How many threads of others want the host's cores, as an average over the last moments.
+    """How many threads of others want the host's cores while calls run, as an average over the last of them.
 
     Args:
         path: a file in the format of /proc/loadavg, whose fourth field begins with how many want to run now.
@@ -56,22 +60,27 @@ class Host:
         self._path = path
         self._file: int | None = None
         self._read_at = -math.inf
-        self._wanting = 0.0
+        # How long calls have run since.
+        self._ran = 0.0
+        self.wanting = 0.0
+        """The average; 0 where the host does not say."""
 
-    def wanting(self, own: int, now: float) -> float:
-        """Return the average; 0 where the host does not say.
+    def ran(self, taken: float, own: int, now: float) -> None:
+        """Note that a call has ended.
 
         Args:
+            taken: seconds.
             own: how many threads of the process are running.
         """
+        self._ran += taken
         passed = now - self._read_at
         if passed >= _LOOK_S:
             self._read_at = now
             found = self._running()
             if found is not None:
-                others = max(found - own, 0)
-                self._wanting += (others - self._wanting) * (1 - math.exp(-passed / _MEMORY_S))
-        return self._wanting
+                weight = 1 - math.exp(-self._ran / _MEMORY_S - passed / _MEMORY_ALL_S)
+                self.wanting += (max(found - own, 0) - self.wanting) * weight
+            self._ran = 0.0
 
     def _running(self) -> int | None:
         try:
@@ -98,12 +107,16 @@ class Crowd:
         # When threads had work last, and how many did.
         self._ended, self._threads = -math.inf, 1
 
-    def leaves_room(self, count: int, now: float) -> bool:
-        """Tell whether `count` threads would find cores, by what the host says."""
-        if self._host is None:
-            return True
-        own = self._threads if now - self._ended < _SPIN_S else 1
-        return self._cores - self._host.wanting(own, now) >= count * _LEAST_ROOM
+    def leaves_room(self, count: int) -> bool:
+        """Tell whether `count` threads would find cores, by what the host has said."""
+        return self._host is None or self._cores - self._host.wanting >= count * _LEAST_ROOM
+
+    def ran(self, taken: float, count: int, now: float) -> None:
+        """Note that a call has run for so many seconds, by so many threads."""
+        if count > 1:
+            self._ended, self._threads = now, count
+        if self._host is not None:
+            self._host.ran(taken, self._threads if now - self._ended < _SPIN_S else 1, now)
 
     def waits(self, now: float) -> float:
         """Tell by how many seconds a call takes longer by threads than when all of them find cores at once.
@@ -112,13 +125,12 @@ class Crowd:
         """
         return self._waits * math.exp((self._waits_at - now) / _FORGET_S)
 
-    def took(self, taken: float, usual: float, count: int, now: float, weight: float = _WAIT) -> None:
-        """Note how long `count` threads have taken, and how long they do when they find cores.
+    def took(self, taken: float, usual: float, now: float, weight: float = _WAIT) -> None:
+        """Note how long threads have taken, and how long they do when they find cores.
 
         Args:
             weight: what part of the difference to what was known counts.
         """
-        self._ended, self._threads = now, count
         waits = self.waits(now)
         self._waits = waits + ((taken - usual if taken > usual * _WAITED else 0.0) - waits) * weight
         self._waits_at = now
@@ -194,7 +206,7 @@ def threaded(
         nonlocal allowed
         began = clock()
         way, weight = single, _WEIGHT
-        if single.is_known and others.leaves_room(count, began):
+        if single.is_known and others.leaves_room(count):
             together = many.cost + others.waits(began)
             way, other = (many, single) if together < single.cost * _LEAST_GAIN else (single, many)
             if not many.is_known:
@@ -205,9 +217,10 @@ def threaded(
         result = way.call(*args)
         now = clock()
         taken = now - began
+        others.ran(taken, count if way is many else 1, now)
         if way is many:
             usual = many.cost if many.is_known else single.cost
-            others.took(taken, usual, count, now, _WAIT if weight == _WEIGHT else _WAIT_ANEW)
+            others.took(taken, usual, now, _WAIT if weight == _WEIGHT else _WAIT_ANEW)
         if weight == _WEIGHT:
             allowed += taken * _TRYING
         else:
