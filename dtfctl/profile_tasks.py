@@ -19,6 +19,7 @@ from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.runtime.profiler.capture import Target, capture
 from dtfctl.runtime.profiler.chrome import write_chrome
+from dtfctl.runtime.profiler.findings import TaskLinkFacts
 from dtfctl.runtime.profiler.perfetto import write_perfetto
 from dtfctl.runtime.profiler.summary import summarize
 from dtfctl.runtime.profiler.xplane import write_xplane
@@ -48,7 +49,8 @@ def main() -> int:
     except OSError as error:
         _say(error=f"{path}: {error.strerror}")
         return 1
-    _say(summary=summarize(records, asked["links"]))
+    links = {(link.pop("from"), link.pop("to")): TaskLinkFacts(**link) for link in asked["links"]}
+    _say(summary=summarize(records, links))
     return 0
 
 

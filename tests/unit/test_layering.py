@@ -105,6 +105,7 @@ SHARED = {
     "later",
     "figures",
     "serving",
+    "thresholds",
 }
 """May be imported from anywhere."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -56,16 +57,34 @@ def profile(
             "seconds": seconds,
             "file": str(file),
             "format": format,
-            "links": {task.name: {link.peer: _described(link) for link in task.links} for task in tasks},
+            "links": _links(tasks),
         }
         return _recorded(asked, told)
     finally:
         controller.close()
 
 
-def _described(link: TaskLink) -> str:
-    parts = [link.transport, "encrypted" if link.encrypted else "", link.codecs]
-    return ", ".join(part for part in parts if part)
+def _links(tasks: Sequence[TaskStatus]) -> list[dict[str, Any]]:
+    """Say how tasks send to each other (`runtime.profiler.findings.TaskLinkFacts`)."""
+    hosts = {task.name: task.host for task in tasks}
+    return [
+        {
+            "from": task.name,
+            "to": link.peer,
+            "words": ", ".join(filter(None, [link.transport, "encrypted" if link.encrypted else "", link.codecs])),
+            "crosses_hosts": hosts.get(link.peer) != task.host,
+            "compression": _compression(task, link),
+        }
+        for task in tasks
+        for link in task.links
+    ]
+
+
+def _compression(task: TaskStatus, link: TaskLink) -> str:
+    if link.codecs:
+        return "on" if re.search(r"\bon\b", link.codecs) else "off"
+    # Before a long transfer was timed, codecs are on without a word on why.
+    return "on" if task.spared_bytes else ""
 
 
 def target_of(paths: ClusterPaths, task: TaskStatus, address: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from dtfctl.runtime.framework.spans import Span
 from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.profiler.capture import TaskRecord
-from dtfctl.runtime.profiler.findings import Facts, find
+from dtfctl.runtime.profiler.findings import Facts, Links, find
 from dtfctl.runtime.profiler.tracks import short_task
 from dtfctl.runtime.steps.recording import Event, Kind
 
@@ -35,7 +35,7 @@ class TaskSummary:
         sync: what share passes until variables or gradients come, or a group has summed something up.
         input: what share passes until there is input.
         between: a client's: what share of all the time is between its steps.
-        collecting: what share of the time Python's collector ran.
+        collecting: what share of the recording's time Python's collector ran.
         copied_ms: copies between host and device. checkpoint_ms: of the whole recording, not of a step.
         updates, overtaken, behind: how many steps updated variables here; what share of them after others had, since
             they began; and how often others had, on average.
@@ -66,19 +66,21 @@ class TaskSummary:
     problem: str
 
 
-def summarize(records: Sequence[TaskRecord], links: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, Any]:
+def summarize(records: Sequence[TaskRecord], links: Links | None = None) -> dict[str, Any]:
     """Sum up what tasks have recorded.
 
     Args:
-        links: how each task sends to others, in words, by both their names.
+        links: how tasks send to each other, as far as it is known.
 
     Returns:
         tasks: a `TaskSummary` of each. transfers: between them. findings: what was looked at, each with its value and
         threshold (`findings.Finding`). advice: what is worth saying, a sentence each.
     """
-    tasks = [_task(record) for record in records]
+    events = [event for record in records for event in record.events]
+    lasted = max(event.end for event in events) - min(event.start for event in events) if events else 0
+    tasks = [_task(record, lasted) for record in records]
     transfers = [*_transfers(records, links or {})]
-    findings = find([_facts(task) for task in tasks], transfers)
+    findings = find([_facts(task) for task in tasks], transfers, links or {})
     return {
         "tasks": [asdict(task) for task in tasks],
         "transfers": transfers,
@@ -105,7 +107,7 @@ def _facts(task: TaskSummary) -> Facts:
     )
 
 
-def _task(record: TaskRecord) -> TaskSummary:
+def _task(record: TaskRecord, lasted: int) -> TaskSummary:
     own = Kind.RUN if record.is_client else Kind.PART
     by_kind: dict[Kind, list[Event]] = defaultdict(list)
     for event in record.events:
@@ -115,7 +117,6 @@ def _task(record: TaskRecord) -> TaskSummary:
     # Steps that fill queues run beside those that empty them, which are what is trained with.
     feeding = {event.step for event in by_kind[Kind.QUEUE] if event.about == Span.ENQUEUE}
     steps = {event.step: (event.start, event.end) for event in by_kind[Kind.PART] if event.step not in feeding}
-    running = spent.get(own, 0)
     runs = [e for e in by_kind[Kind.RUN] if e.about != Span.ENQUEUE]
     counted = (runs if record.is_client else [e for e in by_kind[Kind.PART] if e.step not in feeding]) or by_kind[own]
     waits: dict[str, list[Event]] = defaultdict(list)
@@ -139,7 +140,7 @@ def _task(record: TaskRecord) -> TaskSummary:
         sync=_within(steps, [*synced, *by_kind[Kind.COLLECTIVE]]),
         input=_within(steps, [*by_kind[Kind.INPUT], *by_kind[Kind.QUEUE]]),
         between=_between(runs) if record.is_client else 0.0,
-        collecting=min(spent.get(Kind.COLLECTION, 0) / running, 1.0) if running else 0.0,
+        collecting=spent.get(Kind.COLLECTION, 0) / lasted if lasted else 0.0,
         copied_ms=spent.get(Kind.COPY, 0) / count / _MS,
         checkpoint_ms=_length((e.start, e.end) for e in by_kind[Kind.CHECKPOINT]) / _MS,
         updates=record.updates,
@@ -187,7 +188,7 @@ def _between(runs: Sequence[Event]) -> float:
     return 1 - _length((run.start, run.end) for run in runs) / whole if whole else 0.0
 
 
-def _transfers(records: Sequence[TaskRecord], links: Mapping[str, Mapping[str, str]]) -> Iterator[dict[str, Any]]:
+def _transfers(records: Sequence[TaskRecord], links: Links) -> Iterator[dict[str, Any]]:
     """Yield, for each pair of tasks, how many tensors went, their bytes, and how long they were on their way."""
     arrivals = {e.flow: (record, e) for record in records for e in record.events if e.kind is Kind.ARRIVAL}
     steps = {
@@ -214,5 +215,5 @@ def _transfers(records: Sequence[TaskRecord], links: Mapping[str, Mapping[str, s
             "longest_ms": times[-1] / _MS,
             "waited_ms": waits[source, target] / _MS,
             "wire_share": _within(steps[target], found),
-            "link": links.get(source, {}).get(target, ""),
+            "link": links[source, target].words if (source, target) in links else "",
         }

@@ -184,3 +184,12 @@ def test_tensorboard_gets_every_event_where_it_began(found: list[TaskRecord]) ->
         assert sorted(shown) == sorted((event.start, event.spent) for event in record.events)
         used = {event.metadata_id for line in plane.lines for event in line.events}
         assert used == plane.event_metadata.keys() and all(plane.event_metadata[i].id == i for i in used)
+
+
+def test_collections_are_a_share_of_the_time_that_was_recorded_not_of_the_steps_that_were() -> None:
+    step = [Event(Kind.PART, "step", "s", start, 1_000, 1, start, 0, 0) for start in (0, 99_000)]
+    collection = Event(Kind.COLLECTION, "generation 2", "", 50_000, 3_000, 1, 0, 0, 0)
+    ps, worker = summarize([TaskRecord("ps/0", steps=2, events=[*step, collection]), TaskRecord("worker/0", steps=1)])[
+        "tasks"
+    ]
+    assert (ps["collecting"], worker["collecting"]) == (0.03, 0.0)

@@ -9,25 +9,21 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
+from dtfctl import thresholds
 from dtfctl.figures import TaskFigures
 from dtfctl.launcher.controller.decisions.link_faults import LinkNews
+from dtfctl.thresholds import Threshold
 
 LOOK_S = 2.0
 WINDOW_S = 20.0
 LEAST_STEPS = 20
-"""Fewer in a window say nothing."""
+"""Where there were fewer, a window is longer, up to `LONGEST_S`, and what has `FEWEST_STEPS` says something."""
+LONGEST_S = 300.0
+FEWEST_STEPS = 5
+IDLE_TIMES = 3
+"""A task has stopped that has ended no step for so many times as long as it took for each before."""
 HOLD_S = 60.0
 """How long it lasts before it is told."""
-WAITS_MUCH = 0.2
-"""Bounds the part of a step that waits for something from another task."""
-INPUT_MUCH = 0.1
-"""Bounds the part of a step that waits for input."""
-COPIES_MUCH_S = 0.005
-"""Bounds the copies between host and device in a step."""
-BEHIND_MUCH = 4.0
-"""Bounds how many updates of others come between the beginning of a step and its own."""
-LAGS_MUCH = 1.5
-"""Bounds how many times as long as the fastest worker's steps a worker's take."""
 WELL = 0.8
 """What was told is over below this part of a threshold."""
 
@@ -111,7 +107,7 @@ class StepTimes:
                 news += _judge(task, name, kind, value, threshold, text, now)
             other = fastest.get(name, name)
             lags = lasting[name] / lasting[other] if lasting.get(other) else 0.0
-            news += _judge(task, name, "lags", lags, LAGS_MUCH, _lags(name, lags, other), now)
+            news += _judge(task, name, "lags", lags, thresholds.STRAGGLER, _lags(name, lags, other), now)
         return news
 
     def advice(self) -> tuple[str, ...]:
@@ -133,39 +129,53 @@ def _fastest(groups: Sequence[Sequence[str]], lasting: Mapping[str, float]) -> d
 
 
 def _window(samples: deque[_Sample], newest: _Sample) -> _Sample | None:
-    """Take a new sample; what was counted in the window, or None where too little ran."""
+    """Take a new sample; what was counted in the window, or None where too little ran, or runs no more."""
     if samples and newest.steps < samples[-1].steps:
         samples.clear()  # it was started again
     samples.append(newest)
-    while len(samples) > 1 and newest.at - samples[1].at >= WINDOW_S:
+    while len(samples) > 1 and _is_enough(newest.since(samples[1])):
         samples.popleft()
     window = newest.since(samples[0])
-    return None if window.at < WINDOW_S or window.steps < LEAST_STEPS else window
+    if window.at < WINDOW_S or window.steps < FEWEST_STEPS:
+        return None
+    ended = next(sample.at for sample in reversed(samples) if sample.steps < newest.steps)
+    if newest.at - ended >= max(WINDOW_S, IDLE_TIMES * window.at / window.steps):
+        samples.clear()
+        return None
+    return window
 
 
-def _values(name: str, as_worker: _Sample | None, as_any: _Sample | None) -> Iterator[tuple[str, float, float, str]]:
+def _is_enough(window: _Sample) -> bool:
+    return window.at >= LONGEST_S or (window.at >= WINDOW_S and window.steps >= LEAST_STEPS)
+
+
+def _values(
+    name: str, as_worker: _Sample | None, as_any: _Sample | None
+) -> Iterator[tuple[str, float, Threshold, str]]:
     """Yield each kind of finding with its value, threshold and advice; 0 where too little ran."""
     waits = input = copies = behind = 0.0
     if as_worker is not None:
         if as_worker.seconds:
             waits = min(as_worker.waited / as_worker.seconds, 1.0)
             input = min(as_worker.input / as_worker.seconds, 1.0)
-        copies = as_worker.copied / as_worker.steps
+        copies = as_worker.copied / as_worker.steps * 1e3
     if as_any is not None and as_any.updates:
         behind = as_any.behind / as_any.updates
-    yield "waits", waits, WAITS_MUCH, _waits(name, waits)
-    yield "input", input, INPUT_MUCH, _input(name, input)
-    yield "copies", copies, COPIES_MUCH_S, _copies(name, copies)
-    yield "conflicts", behind, BEHIND_MUCH, _conflicts(name, behind)
+    yield "waits", waits, thresholds.SYNC, _waits(name, waits)
+    yield "input", input, thresholds.INPUT, _input(name, input)
+    yield "copies", copies, thresholds.COPIES, _copies(name, copies)
+    yield "conflicts", behind, thresholds.CONFLICTS, _conflicts(name, behind)
 
 
-def _judge(task: _Task, name: str, kind: str, value: float, threshold: float, text: str, now: float) -> list[LinkNews]:
+def _judge(
+    task: _Task, name: str, kind: str, value: float, threshold: Threshold, text: str, now: float
+) -> list[LinkNews]:
     found = task.findings.get(kind)
     if found is None:
-        if value >= threshold:
+        if value >= threshold.much:
             task.findings[kind] = _Finding(now, value, text)
         return []
-    if value < threshold * (WELL if found.is_told else 1.0):
+    if value < threshold.much * (WELL if found.is_told else 1.0):
         del task.findings[kind]
         return [LinkNews(f"steps.{kind}-no-more", name, "")] if found.is_told else []
     found.value, found.text = value, text
@@ -177,35 +187,34 @@ def _judge(task: _Task, name: str, kind: str, value: float, threshold: float, te
 
 def _waits(name: str, share: float) -> str:
     return (
-        f"{name} waits {share:.0%} of its steps for other tasks (more than {WAITS_MUCH:.0%} is much): "
-        "dtfctl profile says for which; send less (runtime.compression), spread variables over more ps, or give steps "
-        "more to compute (a larger batch)"
+        f"{name} waits {share:.0%} of its steps for other tasks (more than {thresholds.SYNC.words} is much): "
+        f"dtfctl profile says for which, and whether compression helps; {thresholds.SYNC.advice}"
     )
 
 
 def _input(name: str, share: float) -> str:
     return (
-        f"{name} waits {share:.0%} of its steps for input (more than {INPUT_MUCH:.0%} is much): prefetch() at the end "
-        "of the data set, num_parallel_calls in its map(), cache() where it fits into memory"
+        f"{name} waits {share:.0%} of its steps for input (more than {thresholds.INPUT.words} is much): "
+        f"{thresholds.INPUT.advice}"
     )
 
 
-def _copies(name: str, seconds: float) -> str:
+def _copies(name: str, milliseconds: float) -> str:
     return (
-        f"{name} copies {seconds * 1e3:.1f} ms in a step between host and device (more than {COPIES_MUCH_S * 1e3:g} ms "
-        "is much): keep variables and what follows on one device, feed less, fetch only what is looked at"
+        f"{name} copies {milliseconds:.1f} ms in a step between host and device (more than {thresholds.COPIES.words} "
+        f"is much): {thresholds.COPIES.advice}"
     )
 
 
 def _conflicts(name: str, behind: float) -> str:
     return (
-        f"{name} gets updates that are {behind:.1f} others behind (more than {BEHIND_MUCH:g} is much), so gradients "
-        "are of old values: fewer workers, a smaller learning rate, BoundedStalenessHook, or SyncReplicasOptimizer"
+        f"{name} gets updates that are {behind:.1f} others behind (more than {thresholds.CONFLICTS.words} is much), so "
+        f"gradients are of old values: {thresholds.CONFLICTS.advice}"
     )
 
 
 def _lags(name: str, times: float, fastest: str) -> str:
     return (
-        f"{name} takes {times:.1f} times as long for a step as {fastest} (more than {LAGS_MUCH:g} is much): dtfctl top "
-        "says whether its host has less to give, or is busy; dtfctl drain moves it to another"
+        f"{name} takes {times:.1f} times as long for a step as {fastest} (more than {thresholds.STRAGGLER.words} is "
+        f"much): {thresholds.STRAGGLER.advice}; dtfctl drain moves it to another"
     )

@@ -99,3 +99,36 @@ def test_input_copies_and_conflicts_are_told_with_value_and_threshold() -> None:
         "worker/0 copies 6.0 ms in a step between host and device (more than 5 ms is much)",
         "worker/0 waits 30% of its steps for input (more than 10% is much)",
     ]
+
+
+def look_at_slow_steps(times: StepTimes, step_s: float, seconds: float, now: float, ended: float) -> list[str]:
+    """Let a worker run steps of so many seconds, half of which it waits, until `ended`; give what is new."""
+    news: list[str] = []
+    until = now + seconds
+    while now < until:
+        now += LOOK_S
+        steps = int(min(now, ended) / step_s)
+        figures = TaskFigures((steps,), steps_s=steps * step_s, waited_s=steps * step_s / 2)
+        news += [item.kind for item in times.look({"worker/0": figures}, [], now)]
+    return news
+
+
+def test_few_long_steps_are_judged_as_many_short_ones_are() -> None:
+    for step_s in (0.1, 1.5, 9.0):
+        times = StepTimes()
+        assert look_at_slow_steps(times, step_s, 4 * LONG, 0.0, 1e9) == ["steps.waits"]
+        # The job ends: nothing waits any more.
+        news = look_at_slow_steps(times, step_s, 4 * LONG, 4 * LONG, 4 * LONG)
+        assert news == ["steps.waits-no-more"]
+
+
+def test_steps_that_become_slow_do_not_end_what_was_told() -> None:
+    times = StepTimes()
+    counted, news, now = [0.0, 0.0], [], 0.0
+    for pace in [50.0] * int(LONG) + [0.8] * int(LONG) + [50.0] * int(LONG):
+        now += LOOK_S
+        # A step ends when it does.
+        counted = [counted[0] + pace * LOOK_S, counted[1] + LOOK_S]
+        figures = TaskFigures((int(counted[0]),), steps_s=counted[1], waited_s=counted[1] / 2)
+        news += [item.kind for item in times.look({"worker/0": figures}, [], now)]
+    assert news == ["steps.waits"]
