@@ -78,6 +78,8 @@ def test_the_loss_the_graph_and_a_steps_times_are_written(job: Path) -> None:
     assert {node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats} >= {"Square"}
     said = reported(job)
     assert (said[0]["total"], said[0]["metrics"]) == (12, {"loss": 4.0}) and said[-1]["step"] == 12
+    # Neither the end nor a run that computes no loss takes the loss from the status line.
+    assert all(line["metrics"].keys() == {"loss"} for line in said[1:])
 
 
 def test_a_loss_that_would_want_to_be_fed_is_left_alone(job: Path) -> None:

@@ -48,6 +48,8 @@ class JobHook(SessionRunHook):
         self._total, self._reports = total, reports
         self._due_at = 0.0
         self._trained = 0
+        # A run that computes no loss, and the end, tell the newest: a person looks at the newest report alone.
+        self._latest: dict[str, float] = {}
         self._computed: dict[tuple[int, ...], dict[str, Any]] = {}
         # What the numbers above are of.
         self._kept: list[Any] = []
@@ -81,14 +83,15 @@ class JobHook(SessionRunHook):
         values = dict(run_values.results)
         step = int(values.pop(" step"))
         if self._now_due:
-            report(step, self._total, **{name: float(value) for name, value in values.items()})
+            self._latest |= {name: float(value) for name, value in values.items()}
+            report(step, self._total, **self._latest)
             self._due_at = time.monotonic() + EVERY_S
         if self._traces and self._events is not None:
             self._events.traced(run_values.run_metadata, step)
 
     def end(self, session: Any) -> None:
         if self._reports:
-            report(int(session.run(self._step)), self._total)
+            report(int(session.run(self._step)), self._total, **self._latest)
 
     def _losses_in(self, fetches: Any) -> dict[str, Any]:
         """Find the losses that a run computes anyway: others might want to be fed."""
