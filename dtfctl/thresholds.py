@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Threshold(NamedTuple):
-    """From which value on there is something to say, in which unit, and what.
+    """Says from which value on there is something to say, in which unit, and what to do.
 
     Attributes:
         unit: "share", "ms", "updates" or "times".

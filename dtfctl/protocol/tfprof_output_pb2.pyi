@@ -115,3 +115,21 @@ class MultiGraphNodeProto(_message.Message):
     graph_nodes: _containers.RepeatedCompositeFieldContainer[GraphNodeProto]
     children: _containers.RepeatedCompositeFieldContainer[MultiGraphNodeProto]
     def __init__(self, name: _Optional[str] = ..., exec_micros: _Optional[int] = ..., accelerator_exec_micros: _Optional[int] = ..., cpu_exec_micros: _Optional[int] = ..., requested_bytes: _Optional[int] = ..., peak_bytes: _Optional[int] = ..., residual_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., parameters: _Optional[int] = ..., float_ops: _Optional[int] = ..., total_exec_micros: _Optional[int] = ..., total_accelerator_exec_micros: _Optional[int] = ..., total_cpu_exec_micros: _Optional[int] = ..., total_requested_bytes: _Optional[int] = ..., total_peak_bytes: _Optional[int] = ..., total_residual_bytes: _Optional[int] = ..., total_output_bytes: _Optional[int] = ..., total_parameters: _Optional[int] = ..., total_float_ops: _Optional[int] = ..., graph_nodes: _Optional[_Iterable[_Union[GraphNodeProto, _Mapping]]] = ..., children: _Optional[_Iterable[_Union[MultiGraphNodeProto, _Mapping]]] = ...) -> None: ...
+
+class AdviceProto(_message.Message):
+    __slots__ = ("checkers",)
+    class CheckersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: AdviceProto.Checker
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[AdviceProto.Checker, _Mapping]] = ...) -> None: ...
+    class Checker(_message.Message):
+        __slots__ = ("reports",)
+        REPORTS_FIELD_NUMBER: _ClassVar[int]
+        reports: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, reports: _Optional[_Iterable[str]] = ...) -> None: ...
+    CHECKERS_FIELD_NUMBER: _ClassVar[int]
+    checkers: _containers.MessageMap[str, AdviceProto.Checker]
+    def __init__(self, checkers: _Optional[_Mapping[str, AdviceProto.Checker]] = ...) -> None: ...

@@ -57,7 +57,7 @@ INSTEAD: dict[str, str] = {
     "mlir": "`tf.Graph.as_graph_def`",
     "Module": "`tf.make_template` and variable scopes",
     "nn": "`tf.nn` and `tf.raw_ops`",
-    "profiler": "`tf.profiler.profile` by scope, graph, lines of code and op, and what `dtfctl profile` advises",
+    "profiler": "options of `tf.profiler.profile`, which choose nodes by op, device and name",
     "quantization": "fake quantisation in `tf.quantization`",
     "experimental.DynamicRaggedShape": "`tf.RaggedTensor.shape`, `row_lengths` and `bounding_shape`",
     "io.RaggedFeature": "`tf.io.VarLenFeature`, and `tf.RaggedTensor.from_sparse` of what it gives",

@@ -11,9 +11,11 @@ from typing import Any
 _HOME = {
     "ProfileOptionBuilder": "dtfctl.runtime.profiler.model.options",
     "Profiler": "dtfctl.runtime.profiler.model.profile",
+    "advise": "dtfctl.runtime.profiler.model.advice",
     "profile": "dtfctl.runtime.profiler.model.profile",
     "GraphNodeProto": "dtfctl.protocol.tfprof_output_pb2",
     "MultiGraphNodeProto": "dtfctl.protocol.tfprof_output_pb2",
+    "AdviceProto": "dtfctl.protocol.tfprof_output_pb2",
 }
 # Modules whose names are under their own.
 _BELOW = ("experimental",)

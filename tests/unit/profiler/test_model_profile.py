@@ -163,8 +163,8 @@ def test_what_is_not_there_is_refused(traced: tuple[tf.Graph, Any]) -> None:
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=said):
             tf.profiler.profile(graph, options={**Builder.time_and_memory(), **wrong})
-    with pytest.raises(tf.errors.UnimplementedError, match="pprof"):
-        tf.profiler.profile(graph, metadata, options={**Builder.time_and_memory(), "output": "pprof:outfile=x"})
+    with pytest.raises(tf.errors.UnimplementedError, match="png"):
+        tf.profiler.profile(graph, metadata, options={**Builder.time_and_memory(), "output": "png:outfile=x"})
 
 
 def test_a_timeline_has_arrows_between_nodes_and_what_they_hold(traced: tuple[tf.Graph, Any], tmp_path: Path) -> None:
@@ -198,3 +198,38 @@ def test_what_a_process_does_is_recorded_into_a_folder_for_tensorboard(tmp_path:
     with tf.Graph().as_default(), tf.Session() as session, tf.profiler.experimental.Profile(str(tmp_path / "other")):
         session.run(tf.ones([2], name="again"))
     assert recording.ACTIVE is None and [*(tmp_path / "other").glob("plugins/profile/*/*.xplane.pb")]
+
+
+def test_advice_names_what_takes_the_time_and_checkers_that_are_not_there_are_refused(
+    traced: tuple[tf.Graph, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    advice = tf.profiler.advise(*traced)
+    assert sorted(advice.checkers) == ["AcceleratorUtilizationChecker", "ExpensiveOperationChecker", "OperationChecker"]
+    assert advice.checkers["ExpensiveOperationChecker"].reports[0].startswith("top 1 operation type: ")
+    assert "\nExpensiveOperationChecker:\ntop 1 operation type: " in capsys.readouterr().out
+    for options in ({"Another": {}}, {"OperationChecker": {"deep": True}}):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            tf.profiler.advise(*traced, options=options)
+
+
+def test_a_gpu_is_judged_by_the_part_of_the_step_in_which_it_computes() -> None:
+    with tf.Graph().as_default() as graph:
+        image = tf.placeholder(tf.float32, [1, 8, 8, 3])
+        tf.nn.conv2d(image, tf.ones([3, 3, 3, 4]), [1, 1, 1, 1], "SAME", name="conv")
+    metadata = tf.RunMetadata()
+    gpu = metadata.step_stats.dev_stats.add(device="/job:worker/replica:0/task:0/device:GPU:0")
+    for name, start, spent in (("ones", 1000, 30), ("conv", 1070, 30)):
+        gpu.node_stats.add(node_name=name, all_start_micros=start, op_end_rel_micros=spent, all_end_rel_micros=spent)
+    found = tf.profiler.advise(graph, metadata).checkers
+    device = "/job:worker/replica:0/task:0/device:gpu:0"
+    assert [*found["AcceleratorUtilizationChecker"].reports] == [f"device: {device} utilization: 0.60"]
+    nhwc = "Found operation using NHWC data_format on GPU. Maybe NCHW is faster."
+    assert [*found["OperationChecker"].reports] == [nhwc]
+
+
+def test_pprof_takes_the_view_by_code_of_one_figure(traced: tuple[tf.Graph, Any], tmp_path: Path) -> None:
+    builder = Builder(Builder.time_and_memory()).with_pprof_output(str(tmp_path / "p"))
+    for cmd, options in (("code", builder.build()), ("scope", builder.select(["micros"]).build())):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="pprof takes the view by code"):
+            tf.profiler.profile(*traced, cmd=cmd, options=options)
+    assert not (tmp_path / "p").exists()

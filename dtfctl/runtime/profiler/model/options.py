@@ -25,6 +25,7 @@ ORDERS = (
     "float_ops",
     "occurrence",
 )
+TIMES = ("micros", "accelerator_micros", "cpu_micros")
 SELECTS = (*ORDERS[2:], "device", "op_types", "input_shapes")
 Options = dict[str, Any]
 
@@ -199,6 +200,10 @@ class ProfileOptionBuilder:
     def with_timeline_output(self, timeline_file: str) -> ProfileOptionBuilder:
         """Write the step as a Chrome trace, as `Timeline` does."""
         return self._with(output=f"timeline:outfile={timeline_file}")
+
+    def with_pprof_output(self, pprof_file: str) -> ProfileOptionBuilder:
+        """Write the view by lines of code, of one figure, for the tool pprof."""
+        return self._with(output=f"pprof:outfile={pprof_file}")
 
     def order_by(self, attribute: str) -> ProfileOptionBuilder:
         """Order by a figure, the largest first, or by "name"."""

@@ -11,9 +11,11 @@ from dtfctl.protocol import config_pb2, tfprof_output_pb2
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.profiler.model.advice import advice_on
 from dtfctl.runtime.profiler.model.nodes import nodes_of
 from dtfctl.runtime.profiler.model.options import Options, ProfileOptionBuilder, complete
 from dtfctl.runtime.profiler.model.report import report
+from dtfctl.runtime.profiler.model.saved import PPROF_FIGURES, to_profile_proto, write_pprof
 from dtfctl.runtime.profiler.model.views import by_code, by_inputs, by_op, by_scope, to_graph_proto, to_multi_proto
 from dtfctl.runtime.profiler.timeline import Timeline
 
@@ -42,7 +44,7 @@ def profile(
 
     Raises:
         InvalidArgumentError: a command or option is not known.
-        UnimplementedError: `op_log`, or output for pprof.
+        UnimplementedError: `op_log`.
     """
     if op_log is not None:
         raise UnimplementedError("tf.profiler takes no op_log: choose nodes by op, device or name in the options")
@@ -57,16 +59,21 @@ def _profile(
     given = asked if isinstance(asked, Mapping) else ProfileOptionBuilder.trainable_variables_parameter()
     options = complete(given)
     kind, _, rest = options["output"].partition(":")
-    if kind not in ("stdout", "file", "timeline", "none", ""):
-        raise UnimplementedError(f"tf.profiler writes no {kind}: use stdout, a file or a timeline")
+    if kind not in ("stdout", "file", "timeline", "pprof", "none", ""):
+        raise UnimplementedError(f"tf.profiler writes no {kind}: use stdout, a file, a timeline or pprof")
     file = rest.removeprefix("outfile=")
-    if kind in ("file", "timeline") and not file:
+    if kind in ("file", "timeline", "pprof") and not file:
         raise InvalidArgumentError(f"output={options['output']!r} names no file")
+    if kind == "pprof" and (cmd != "code" or len(set(options["select"]) & PPROF_FIGURES) != 1):
+        raise InvalidArgumentError(f"pprof takes the view by code, of one of: {', '.join(sorted(PPROF_FIGURES))}")
     root = _VIEWS[cmd](nodes_of(graph, steps).values(), options)
     if kind == "timeline":
         if not steps:
             raise InvalidArgumentError("A timeline needs the metadata of a traced step")
         Path(file).write_text(Timeline(steps[-1].step_stats).generate_chrome_trace_format())
+    elif kind == "pprof":
+        (figure,) = set(options["select"]) & PPROF_FIGURES
+        write_pprof(root, figure, Path(file))
     elif kind == "file":
         Path(file).write_text(report(cmd, root, options))
     elif kind != "none":
@@ -103,9 +110,19 @@ class Profiler:
     def profile_python(self, options: Options) -> Proto:
         return self._view("code", options)
 
+    def advise(self, options: Mapping[str, Any]) -> tfprof_output_pb2.AdviceProto:
+        """Look over the steps that were added, see `tf.profiler.advise`."""
+        return advice_on(self._graph, self._every(), options)
+
+    def serialize_to_string(self) -> bytes:
+        """Write the graph and the steps that were added as a ProfileProto, which TensorFlow's tools read."""
+        return to_profile_proto(nodes_of(self._graph, self._every()), self._steps).SerializeToString()
+
+    def _every(self) -> list[config_pb2.RunMetadata]:
+        return [metadata for added in self._steps.values() for metadata in added]
+
     def _view(self, cmd: str, options: Options) -> Proto:
         step = options.get("step", -1)
         if step >= 0 and step not in self._steps:
             raise InvalidArgumentError(f"Step {step} was not added; these were: {sorted(self._steps)}")
-        every = [metadata for added in self._steps.values() for metadata in added]
-        return _profile(self._graph, self._steps[step] if step >= 0 else every, cmd, options)
+        return _profile(self._graph, self._steps[step] if step >= 0 else self._every(), cmd, options)

@@ -103,7 +103,7 @@ def _both(place: Place, name: str) -> str:
 def _amount(figures: Figures, name: str) -> str:
     value = getattr(figures, name)
     if name.endswith("micros"):
-        return f"{value}us" if value < 1000 else f"{value / 1e3:.2f}ms" if value < 1e6 else f"{value / 1e6:.2f}sec"
+        return time_of(value)
     if name.endswith("bytes"):
         for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
             if value >= size:
@@ -112,6 +112,11 @@ def _amount(figures: Figures, name: str) -> str:
     if name == "float_ops":
         return f"{_number(value)} float_ops"
     return _number(value)
+
+
+def time_of(micros: int) -> str:
+    """Write a time as TensorFlow does."""
+    return f"{micros}us" if micros < 1000 else f"{micros / 1e3:.2f}ms" if micros < 1e6 else f"{micros / 1e6:.2f}sec"
 
 
 def _number(value: int) -> str:
