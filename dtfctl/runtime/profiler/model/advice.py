@@ -112,7 +112,8 @@ def _expensive(nodes: Sequence[Node], steps: Sequence[config_pb2.RunMetadata]) -
 
 
 def _types(root: Place) -> list[str] | None:
-    told, place = [], root
+    told: list[str] = []
+    place = root
     while place.children and len(told) < _MOST:
         place = place.children[0]
         share = 100.0 * place.own.micros / (root.total.micros + 1e-10)
