@@ -426,6 +426,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     kept._folder.cache_clear()
 
 
+@pytest.fixture
+def process() -> Iterator[compiler.Process]:
+    made = compiler.Process()
+    yield made
+    made.end()
+
+
 def test_code_is_kept_and_nothing_else_is_run(folder: Path) -> None:
     sketch = sketch_of_a_session()
     made = compiled(sketch)
@@ -450,10 +457,10 @@ def test_code_is_kept_and_nothing_else_is_run(folder: Path) -> None:
     assert kept._folder() is None
 
 
-def test_another_process_compiles_and_the_next_one_finds_it(folder: Path) -> None:
+def test_another_process_compiles_and_the_next_one_finds_it(folder: Path, process: compiler.Process) -> None:
     sketch = sketch_of_a_session()
     assert Sketch.of(sketch.text) == sketch
-    first, second = compiler.Compiler(compiler.by_process), compiler.Compiler(lambda sketches: iter(()))
+    first, second = compiler.Compiler(process.compile), compiler.Compiler(lambda sketches: iter(()))
     with pytest.raises(KeyError):
         first.find(sketch)
     request = first.request([sketch, sketch])
@@ -463,17 +470,17 @@ def test_another_process_compiles_and_the_next_one_finds_it(folder: Path) -> Non
     assert made is not None and made == compiled(sketch)
     out = np.empty(SHAPE, F)
     arrays = [np.full(SHAPE, 0.5, F), out, np.empty(max(made.scratch, 1), np.uint8)]
-    assert machine.load(made.image)["region"](*arrays)
+    assert machine.load(made.image, made.numbers)["region"](*arrays)
     np.testing.assert_allclose(out, np.full(SHAPE, np.tanh(1.0) / (1 + np.exp(-0.5)) + 1), rtol=1e-6)
 
 
-def test_a_process_that_dies_takes_nothing_else_with_it(folder: Path) -> None:
+def test_a_process_that_dies_takes_nothing_else_with_it(folder: Path, process: compiler.Process) -> None:
     sketch = sketch_of_a_session()
-    answers = compiler.by_process([sketch, sketch])
+    answers = process.compile([sketch, sketch])
     assert next(answers) == compiled(sketch)
-    (process,) = compiler._running
-    process.kill()
-    process.wait()
+    (running,) = compiler._running
+    running.kill()
+    running.wait()
     assert list(answers) == []
     assert not compiler._running
 
@@ -520,7 +527,7 @@ def test_a_forked_process_compiles_too(folder: Path) -> None:
 
 
 def test_what_lies_in_the_working_folder_is_not_run(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, process: compiler.Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sketch = sketch_of_a_session()
     where = tmp_path / "anybodys"
@@ -528,7 +535,7 @@ def test_what_lies_in_the_working_folder_is_not_run(
     (where / "signal.py").write_text("raise SystemExit(1)")
     monkeypatch.chdir(where)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
-    assert list(compiler.by_process([sketch])) == [compiled(sketch)]
+    assert list(process.compile([sketch])) == [compiled(sketch)]
 
 
 def test_what_cannot_be_compiled_is_left_to_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

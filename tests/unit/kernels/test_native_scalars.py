@@ -37,9 +37,10 @@ def test_last_places(name: str) -> None:
     x = loops.operand(spec)
     made = loops.output(loops.map(getattr(scalars, name), [x], "f4", spec.shape), spec)
     loops.group()
-    call = machine.load(image_of_text(code.generate(loops, [x.buffer], [made]).text))["region"]
+    written = code.generate(loops, [x.buffer], [made])
+    call = machine.load(image_of_text(written.text), machine.numbers_of([], written.described))["region"]
     given = np.linspace(low, high, spec.shape[0], dtype=F)
     out = np.empty_like(given)
-    assert call(given, out, np.empty(64, np.uint8))
+    assert call(given, out, np.empty(max(written.scratch, 1), np.uint8))
     want = exact(given.astype(np.float64))
     assert np.max(np.abs(out - want) / np.spacing(np.abs(want).astype(F))) <= most

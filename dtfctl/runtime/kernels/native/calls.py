@@ -22,7 +22,7 @@ _loaded = lru_cache(256)(machine.load)
 
 def call_of(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
     """Make a region's code a call of its operands, outputs and scratch memory."""
-    loaded = _loaded(made.image)
+    loaded = _loaded(made.image, made.numbers)
     whole = loaded["region"]
     count = len(operands)
 

@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from dtfctl.runtime.kernels.native import kept, machine
-from dtfctl.runtime.kernels.native.nests import Choice, Loops, View, collapsed
+from dtfctl.runtime.kernels.native.nests import Buffer, Choice, Loops, View, collapsed
 from dtfctl.runtime.kernels.native.turns import I1, I8, I32, I64, PTR, SIZES, TYPES, VOID, Body, Flat, counted
 
 # What a block of rows touches stays in a core's own cache.
@@ -31,11 +31,17 @@ _ALIGNMENT = 64
 
 @dataclass
 class Code:
-    """Attributes: text: LLVM's; scratch: bytes of memory that is needed besides; phases: in order."""
+    """What is to be compiled.
+
+    Attributes:
+        text: LLVM's; scratch: bytes of memory that is needed besides; phases: in order.
+        described: the arrays that it gets: the place of their type in its table, flags, rank, and sizes of each.
+    """
 
     text: str
     scratch: int
     phases: list[Phase]
+    described: list[int]
 
 
 def generate(loops: Loops, operands: list[int], outputs: list[int]) -> Code:
@@ -88,10 +94,11 @@ class _Generator:
         for n, flat in enumerate(self.flats):
             self._loop(n, flat)
         self._run()
+        self._fits()
         self._entry("region", False)
         if any(kept.is_shared(phase.blocks, phase.nbytes) for phase in self.phases):
             self._entry("part", True)
-        return Code(str(self.module), self.scratch, self.phases)
+        return Code(str(self.module), self.scratch, self.phases, self._described())
 
     # Phases -----------------------------------------------------------------------------------------------------------
 
@@ -188,6 +195,54 @@ class _Generator:
             return b.gep(scratch, [I64(self.offsets[buffer])], source_etype=I8)
         return b.load(b.gep(buffers, [I64(self.given.index(buffer))], source_etype=PTR), typ=PTR)
 
+    def _described(self) -> list[int]:
+        """Describe the arrays that the code gets, the scratch memory last."""
+        described: list[int] = []
+        for buffer in [*(self.buffers[n] for n in self.given), Buffer("u1", (max(self.scratch, 1),), "output")]:
+            flags = machine.CONTIGUOUS | (machine.WRITABLE if buffer.role in ("output", "updated") else 0)
+            described += [machine.DTYPES + machine.TYPES.index(buffer.kind), flags, len(buffer.shape), *buffer.shape]
+        return described
+
+    def _fits(self) -> None:
+        """fits(words, arrays, count, buffers): whether arrays are as they are described; fills in where they are."""
+        function = ir.Function(self.module, ir.FunctionType(I1, [PTR, PTR, I64, PTR]), "fits")
+        function.linkage = "internal"
+        words, arrays, count, buffers = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        refused = function.append_basic_block("refused")
+
+        def word(at: Any) -> Any:
+            return b.load(b.gep(words, [at], source_etype=I64), typ=I64)
+
+        def demand(x: Any, y: Any) -> None:
+            go_on = function.append_basic_block()
+            b.cbranch(b.icmp_signed("==", x, y), go_on, refused)
+            b.position_at_end(go_on)
+
+        first = b.add(word(I64(machine.NUMBERS)), I64(machine.NUMBERS))
+        kind = word(I64(machine.ARRAY_TYPE))
+        before = b.block
+        with counted(b, I64(0), count, I64(1)) as n:
+            at = b.phi(I64)
+            at.add_incoming(first, before)
+            array = b.load(b.gep(arrays, [n], source_etype=PTR), typ=PTR)
+            demand(b.load(_field(b, array, 8), typ=I64), kind)
+            demand(b.load(_field(b, array, machine.DESCRIPTOR), typ=I64), word(word(at)))
+            flags = b.trunc(word(b.add(at, I64(1))), I32)
+            demand(b.and_(b.load(_field(b, array, machine.FLAGS), typ=I32), flags), flags)
+            rank = word(b.add(at, I64(2)))
+            demand(b.zext(b.load(_field(b, array, machine.RANK), typ=I32), I64), rank)
+            sizes = b.add(at, I64(3))
+            dimensions = b.load(_field(b, array, machine.DIMENSIONS), typ=PTR)
+            with b.if_then(b.icmp_signed(">", rank, I64(0))), counted(b, I64(0), rank, I64(1)) as d:
+                demand(b.load(b.gep(dimensions, [d], source_etype=I64), typ=I64), word(b.add(sizes, d)))
+            data = b.load(_field(b, array, machine.DATA), typ=PTR)
+            b.store(data, b.gep(buffers, [n], source_etype=PTR))
+            at.add_incoming(b.add(sizes, rank), b.block)
+        b.ret(I1(1))
+        b.position_at_end(refused)
+        b.ret(I1(0))
+
     def _entry(self, name: str, is_part: bool) -> None:
         function = ir.Function(self.module, ir.FunctionType(PTR, [PTR, PTR, I64]), name)
         table, args, count = function.args
@@ -207,25 +262,8 @@ class _Generator:
             b.position_at_end(go_on)
 
         demand(b.icmp_signed("==", count, I64(total + skip)))
-        for n in range(total):
-            array = b.load(b.gep(args, [I64(n + skip)], source_etype=PTR), typ=PTR)
-            kind = b.load(_field(b, array, 8), typ=I64)
-            demand(b.icmp_signed("==", kind, word(machine.ARRAY_TYPE)))
-            flags = machine.CONTIGUOUS
-            if n < len(self.given):
-                buffer = self.buffers[self.given[n]]
-                descriptor = b.load(_field(b, array, machine.DESCRIPTOR), typ=I64)
-                demand(b.icmp_signed("==", descriptor, word(machine.DTYPES + machine.TYPES.index(buffer.kind))))
-                shape = buffer.shape
-                demand(b.icmp_signed("==", b.load(_field(b, array, machine.RANK), typ=I32), I32(len(shape))))
-                dims = b.load(_field(b, array, machine.DIMENSIONS), typ=PTR)
-                for d, size in enumerate(shape):
-                    demand(b.icmp_signed("==", b.load(b.gep(dims, [I64(d)], source_etype=I64), typ=I64), I64(size)))
-                flags |= machine.WRITABLE if buffer.role in ("output", "updated") else 0
-            have = b.load(_field(b, array, machine.FLAGS), typ=I32)
-            demand(b.icmp_signed("==", b.and_(have, I32(flags)), I32(flags)))
-            data = b.load(_field(b, array, machine.DATA), typ=PTR)
-            b.store(data, b.gep(buffers, [I64(n)], source_etype=PTR))
+        arrays = b.gep(args, [I64(skip)], source_etype=PTR)
+        demand(b.call(self.module.get_global("fits"), [words, arrays, I64(total), buffers]))
 
         def call(n: int, *args: Any) -> Any:
             kind = ir.FunctionType(PTR if n == machine.SAVE_THREAD else VOID, [PTR] * len(args))

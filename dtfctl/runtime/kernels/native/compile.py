@@ -1,7 +1,7 @@
 """A process that makes sketches of regions images, for the one that started it (compiler.py).
 
-It reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes. It lets
-others have the cores first, and ends with its standard input or output.
+It reads a sketch a line, and writes of each a line of JSON (`Compiled.packed`) and the image's bytes; before those of
+another plan comes an empty line. It lets others have the cores first, and ends with its standard input or output.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from functools import lru_cache
 from typing import Any
 
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.generic import Generics
 from dtfctl.runtime.kernels.native.image import Image, image_of
 from dtfctl.runtime.kernels.native.kept import Compiled, Phase
 from dtfctl.runtime.kernels.native.lowerable import Lowerable
@@ -23,8 +25,11 @@ from dtfctl.runtime.kernels.native.sketch import Sketch
 _NICE = 5
 
 
-def compiled(sketch: Sketch) -> Compiled:
+def compiled(sketch: Sketch, generics: Generics[Image] | None = None) -> Compiled:
     """Compile a region.
+
+    Args:
+        generics: codes that may be for it, too; None: it gets one of its own.
 
     Raises:
         RuntimeError: LLVM refuses it, or gives what cannot be an image.
@@ -34,9 +39,9 @@ def compiled(sketch: Sketch) -> Compiled:
         if not region.add(step):
             raise RuntimeError(f"{step.op} has no loops")
     made, operands = region.generate(sketch.wanted)
-    image = image_of_text(made.text)
+    image, numbers = (generics or Generics(image_of_text)).code(made.text)
     phases = [Phase(p.blocks, p.nbytes) for p in made.phases]
-    return Compiled(operands, made.scratch, phases, image)
+    return Compiled(operands, made.scratch, phases, image, machine.numbers_of(numbers, made.described))
 
 
 def image_of_text(text: str) -> Image:
@@ -45,7 +50,7 @@ def image_of_text(text: str) -> Image:
     Raises:
         RuntimeError: LLVM refuses it, or gives what cannot be an image.
     """
-    llvm, machine = _llvm()
+    llvm, target = _llvm()
     # Nothing may become a call of a library: an image refers to nothing outside of it.
     module = llvm.parse_assembly(text.replace(" noinline nounwind", ' noinline nounwind "no-builtins"'))
     module.verify()
@@ -53,9 +58,9 @@ def image_of_text(text: str) -> Image:
     options.loop_vectorization = options.loop_interleaving = True
     # Unrolled besides, loops are no faster, and take a fifth more time to compile.
     options.loop_unrolling = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
+    builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
-    return image_of(machine.emit_object(module))
+    return image_of(target.emit_object(module))
 
 
 @lru_cache(1)
@@ -66,8 +71,8 @@ def _llvm() -> tuple[Any, Any]:
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()
     name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(cpu=name, features=features, opt=2, reloc="pic", codemodel="small")
-    return binding, machine
+    made = target.create_target_machine(cpu=name, features=features, opt=2, reloc="pic", codemodel="small")
+    return binding, made
 
 
 def _step_back() -> None:
@@ -82,11 +87,14 @@ def _step_back() -> None:
 def main() -> None:
     """Answer until there is nobody to answer, then end the process."""
     _step_back()
-    out = sys.stdout.buffer
+    out, generics = sys.stdout.buffer, Generics(image_of_text)
     try:
         for line in sys.stdin:
+            if not line.strip():
+                generics.begin()
+                continue
             try:
-                head, image = compiled(Sketch.of(line)).packed()
+                head, image = compiled(Sketch.of(line), generics).packed()
             except RuntimeError as e:
                 head, image = json.dumps({"error": str(e)}), b""
             out.write(head.encode() + b"\n" + image)

@@ -57,12 +57,14 @@ class Compiled:
     Attributes:
         operands: which of its sketch's operands it gets, in order.
         scratch: bytes of memory that it needs besides; phases: in order.
+        image: the code; numbers: of its table (`machine.numbers_of`).
     """
 
     operands: Sequence[int]
     scratch: int
     phases: Sequence[Phase]
     image: Image
+    numbers: tuple[int, ...]
 
     def packed(self) -> tuple[str, bytes]:
         """Return a line that says what it is, without its end, and the image's bytes."""
@@ -71,6 +73,7 @@ class Compiled:
             "scratch": self.scratch,
             "phases": [[p.blocks, p.nbytes] for p in self.phases],
             "entries": dict(self.image.entries),
+            "numbers": list(self.numbers),
             "bytes": len(self.image.code),
         }
         return json.dumps(head), self.image.code
@@ -83,12 +86,16 @@ class Compiled:
             KeyError, TypeError, ValueError: it is something else.
         """
         operands, scratch, phases, entries = (head[k] for k in ("operands", "scratch", "phases", "entries"))
+        numbers = head["numbers"]
         if not isinstance(operands, list) or not isinstance(phases, list) or not isinstance(entries, dict):
+            raise TypeError
+        if not isinstance(numbers, list):
             raise TypeError
         where = {str(name): int(at) for name, at in entries.items()}
         if not isinstance(scratch, int) or any(not 0 <= at < len(code) for at in where.values()):
             raise ValueError
-        return cls([int(n) for n in operands], scratch, [Phase(int(a), int(b)) for a, b in phases], Image(code, where))
+        made = [Phase(int(a), int(b)) for a, b in phases]
+        return cls([int(n) for n in operands], scratch, made, Image(code, where), tuple(int(n) for n in numbers))
 
 
 def read(digest: str) -> Compiled | None:

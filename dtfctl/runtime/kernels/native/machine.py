@@ -16,7 +16,7 @@ import platform
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,9 +32,11 @@ _METH_FASTCALL = 0x80
 # Where a numpy array has what: its own memory, and offsets in bytes that numpy's C ABI fixes for 64 bits.
 DATA, RANK, DIMENSIONS, DESCRIPTOR, FLAGS = 16, 24, 32, 56, 64
 CONTIGUOUS, WRITABLE = 0x101, 0x400
-# What the table has at which place; data types follow.
+# What the table has at which place; data types follow, and numbers: how far behind `NUMBERS` descriptions of arrays
+# begin, those that the code is generic in, and the descriptions (code.py).
 ARRAY_TYPE, TRUE, FALSE, INCREF, SAVE_THREAD, RESTORE_THREAD, DTYPES = range(7)
-TYPES = ("f4", "f8", "i4", "i8", "b1")
+TYPES = ("f4", "f8", "i4", "i8", "b1", "u1")
+NUMBERS = DTYPES + len(TYPES)
 
 
 def is_available() -> bool:
@@ -102,25 +104,40 @@ def refused(why: OSError) -> None:
         log.warning("compiled code may not be run here: %s; steps go on by numpy", why.strerror)
 
 
-def load(image: Image) -> dict[str, Callable[..., bool]]:
+def numbers_of(own: Sequence[int], described: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of a code's table: those that it is generic in, and descriptions of the arrays it gets."""
+    return (1 + len(own), *own, *described)
+
+
+def load(image: Image, numbers: Sequence[int]) -> dict[str, Callable[..., bool]]:
     """Make the functions of an image callable; each has the signature of a built-in one, and holds the image.
+
+    Args:
+        numbers: see `numbers_of`.
 
     Raises:
         OSError: the system lets nobody run what they have written.
     """
+    held, start = _mapped(image)
+    made = {}
+    for name, at in image.entries.items():
+        method = _MethodDef(b"region", start + at, _METH_FASTCALL, None)
+        table = np.array([*_addresses(), *numbers], np.int64).view(_Table)
+        table.held = held, method
+        made[name] = _new_function(ctypes.byref(method), table, None)
+    return made
+
+
+@lru_cache(256)
+def _mapped(image: Image) -> tuple[mmap.mmap, int]:
+    """Put an image where it can be run; the memory, and where it is."""
     held = mmap.mmap(-1, len(image.code), prot=mmap.PROT_READ | mmap.PROT_WRITE)
     held.write(image.code)
     start = ctypes.addressof(ctypes.c_char.from_buffer(held))
     if _protect(start, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    made = {}
-    for name, at in image.entries.items():
-        method = _MethodDef(b"region", start + at, _METH_FASTCALL, None)
-        table = np.array(_addresses(), np.int64).view(_Table)
-        table.held = held, method
-        made[name] = _new_function(ctypes.byref(method), table, None)
-    return made
+    return held, start
 
 
 _protect = ctypes.CDLL(None, use_errno=True).mprotect
