@@ -17,8 +17,6 @@ from dtfctl.runtime.kernels.native.sketch import Sketch
 # Steps of other shapes before it is looked at whether the plan is worth keeping, and what part of all they may be.
 _MISSES = 4
 _MOST_MISSED = 0.2
-# Plans that have run so often have what is missing of their regions compiled.
-COMPILED_FROM = 16
 
 
 @dataclass
@@ -26,11 +24,12 @@ class Better:
     """A plan that can be had once its regions are compiled.
 
     Attributes:
-        missing: those regions; make: plans again.
+        missing: those regions; make: plans again; after: how many runs make it worth it.
     """
 
     missing: Sequence[Sketch]
     make: Callable[[], StraightLine]
+    after: int
     request: Request | None = None
 
 
@@ -96,7 +95,7 @@ class Adaptive:
     def _look(self, better: Better) -> None:
         """Have regions compiled, and take the better plan once they are; nothing is waited for."""
         if better.request is None:
-            if self._runs >= COMPILED_FROM:
+            if self._runs >= better.after:
                 better.request = COMPILER.request(better.missing)
         elif better.request.is_done:
             self._better = None

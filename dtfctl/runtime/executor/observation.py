@@ -43,6 +43,7 @@ class Observation:
     spent: dict[Node, int] = field(default_factory=dict)
     held: int = 0
     unsteady: Container[Output] = ()
+    _specs: dict[Output, Spec | None] = field(default_factory=dict)
 
     def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
         self.spent[node] = ended - started
@@ -60,7 +61,20 @@ class Observation:
             if isinstance(value, np.ndarray) and output not in but:
                 self.outputs[output] = Spec(value.shape, value.dtype)
 
+    def rely_but_on(self, unsteady: Container[Output]) -> None:
+        """Forget what some outputs are."""
+        self.unsteady = unsteady
+        self._specs.clear()
+
     def spec(self, output: Output) -> Spec | None:
+        """Tell what an output is; None where that says nothing of the next step's, or it is no array."""
+        try:
+            return self._specs[output]
+        except KeyError:
+            found = self._specs[output] = self._spec(output)
+            return found
+
+    def _spec(self, output: Output) -> Spec | None:
         value = None if output in self.unsteady else self.outputs.get(output)
         if isinstance(value, Spec):
             return None if value.dtype.hasobject else value
@@ -85,4 +99,4 @@ class Steadiness:
         if len(self._known) >= _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         self._known[shapes] = specs
-        seen.unsteady = self._unsteady
+        seen.rely_but_on(self._unsteady)

@@ -38,6 +38,8 @@ from dtfctl.runtime.kernels.native import machine
 
 BUILT_IN = CONTROL_FLOW | SENDS | RECVS | NOTHING | BOUNDARIES
 
+# Plans that have run so often have what is missing of their regions compiled.
+COMPILED_FROM = 16
 # Larger partitions are not observed: planning them again would take seconds.
 _MOST_NODES = 20_000
 
@@ -158,6 +160,7 @@ class _Shaping:
         self._is_function = is_function
         self._is_plain = is_plain
         self._memory, self._lock = Memory(), threading.Lock()
+        self._has_planned = False
 
     def shape(self, seen: Observation, shapes: Shapes) -> Plan:
         """Make the plan for steps like one that was seen, which got such shapes from outside."""
@@ -165,7 +168,10 @@ class _Shaping:
         shaped = self._general if self._is_plain else self._straight(seen)
         if not shaped.is_shaped:
             return self._general
-        better = Better(shaped.missing, lambda: self._straight(seen)) if shaped.missing else None
+        # For other shapes regions mostly differ in numbers only from those of the first, and cost little then.
+        after = 1 if self._has_planned else COMPILED_FROM
+        self._has_planned = True
+        better = Better(shaped.missing, lambda: self._straight(seen), after) if shaped.missing else None
         plan = Adaptive(shaped, self._general, self.incoming, shapes, self._lock, self._changed, better)
         plan.varied = self._varied
         return plan

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -330,7 +331,7 @@ class _Compiler(NodeLines):
         last = self._drop(dropped)
         text += [f" {line}" for line in last]
         table += [positions.stop - 1] * len(last)
-        exec(compile("\n".join(text), f"<{name} on {self.env.device.name}>", "exec"), self.names)
+        exec(_code("\n".join(text), f"<{name} on {self.env.device.name}>"), self.names)
         # Its globals are these names: with the function among them they would be a cycle.
         return self.names.pop(name), table
 
@@ -359,6 +360,12 @@ class _Compiler(NodeLines):
         if local:
             lines.append(f"del {', '.join(local)}")
         return lines
+
+
+@lru_cache(64)
+def _code(text: str, name: str) -> CodeType:
+    """Compile a text, once: plans for other lengths of sentences often have the same lines, and only other values."""
+    return compile(text, name, "exec")
 
 
 def short_scalar(value: Any) -> Any:

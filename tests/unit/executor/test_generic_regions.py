@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dtfctl.runtime as tf
-from dtfctl.runtime.executor import adaptive, shaped, tuner, varied
+from dtfctl.runtime.executor import planner, shaped, tuner, varied
 from dtfctl.runtime.executor.varied import Varied
 from dtfctl.runtime.kernels.native import compiler, kept, machine
 from tests.unit.executor.harness import executors_of
@@ -49,7 +49,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
     monkeypatch.delenv("DTF_NATIVE", raising=False)
     monkeypatch.setattr(tuner, "_WARM_UP", 0)
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset())
-    monkeypatch.setattr(adaptive, "COMPILED_FROM", 1)
+    monkeypatch.setattr(planner, "COMPILED_FROM", 1)
     monkeypatch.setattr(varied, "_WORTH", 0.0)
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
     request = compiler.COMPILER.request

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dtfctl.runtime as tf
-from dtfctl.runtime.executor import adaptive, shaped, tuner
+from dtfctl.runtime.executor import planner, shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.kernels.into import updates
 from dtfctl.runtime.kernels.into.parallel import ThreadPool
@@ -46,7 +46,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("DTF_NATIVE", raising=False)
     monkeypatch.setattr(tuner, "_WARM_UP", 0)
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset())
-    monkeypatch.setattr(adaptive, "COMPILED_FROM", 1)
+    monkeypatch.setattr(planner, "COMPILED_FROM", 1)
     request = compiler.COMPILER.request
 
     def waiting(sketches: Any) -> Any:

@@ -7,6 +7,7 @@ maker gets the node and the shapes; it gives an `Into`, or None when it has noth
 from __future__ import annotations
 
 import importlib
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class Spec(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
