@@ -89,15 +89,14 @@ def work(strategy: str, rank: int, cluster: dict[str, list[str]], job: str) -> N
     for line in sys.stdin:
         steps = int(line)
         before = resource.getrusage(resource.RUSAGE_SELF)
-        windows = []
-        for _ in range(WINDOWS):
-            begun = time.perf_counter()
-            for _ in range(steps):
-                step()
-            windows.append((time.perf_counter() - begun) / steps)
+        ends = [time.perf_counter()]
+        for _ in range(WINDOWS * steps):
+            step()
+            ends.append(time.perf_counter())
         after = resource.getrusage(resource.RUSAGE_SELF)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        found = {"wall_s": min(windows), "cpu_s": cpu / (WINDOWS * steps)}
+        windows = [(ends[at + steps] - ends[at]) / steps for at in range(0, WINDOWS * steps, steps)]
+        found = {"wall_s": min(windows), "ends": ends, "cpu_s": cpu / (WINDOWS * steps)}
         print(json.dumps(found), flush=True)
 
 
@@ -139,7 +138,7 @@ class Job:
     def begin(self, steps: int) -> None:
         self._tell(self._workers, steps)
 
-    def end(self) -> list[dict[str, float]]:
+    def end(self) -> list[dict[str, Any]]:
         return [self._hear(process) for process in self._workers]
 
     def ps_cpu_s(self) -> float:
@@ -151,6 +150,23 @@ class Job:
         for process in self._processes:
             process.kill()
             process.wait()
+
+
+def step_s(ended: Sequence[dict[str, Any]]) -> float:
+    """Find how long a step takes in the window in which all workers together make most of them.
+
+    What one gets more of a processor, another one gets less: windows are the same for all.
+    """
+    first = max(each["ends"][0] for each in ended)
+    last = min(each["ends"][-1] for each in ended)
+    window = (last - first) / WINDOWS
+    counts = [0.0] * WINDOWS
+    for each in ended:
+        ends = np.array(each["ends"])
+        # How many steps a worker had made at a time, with the part of the one that it was in.
+        at = np.interp(first + window * np.arange(WINDOWS + 1), ends, np.arange(len(ends)))
+        counts = [count + made for count, made in zip(counts, np.diff(at), strict=True)]
+    return float(len(ended) * window / max(counts))
 
 
 def main() -> None:
@@ -189,18 +205,19 @@ def compare(counts: Sequence[int]) -> Iterator[tuple[tuple[str, int], float]]:
         jobs[0].begin(20)
         (alone,) = jobs[0].end()
 
-        def beside(count: int) -> float:
+        def work_beside(count: int) -> float:
             for job in jobs[:count]:
                 job.begin(40)
-            return statistics.mean(job.end()[0]["cpu_s"] for job in jobs[:count]) / alone["cpu_s"]
+            return float(statistics.mean(job.end()[0]["cpu_s"] for job in jobs[:count]) / alone["cpu_s"])
 
-        slowdown, crowded = beside(machine.cores), beside(len(jobs))
+        slowdown, crowded = work_beside(machine.cores), work_beside(len(jobs))
     finally:
         for job in jobs:
             job.stop()
     machine = replace(machine, slowdown=max(slowdown, 1.0), crowded=max(slowdown, crowded, 1.0))
     model = Model("perceptron", VARIABLES, alone["wall_s"] - machine.step_s, batch=BATCH)
-    print(f"{alone}, {slowdown:.2f} times as long beside another one, {crowded:.2f} times in a crowd; {machine}")
+    others = f"{slowdown:.2f} times as long beside another one, {crowded:.2f} times in a crowd"
+    print(f"{alone['wall_s'] * 1e3:.3g} ms alone, {others}; {machine}")
     heads = f"{'real':>10} {'simulated':>10} {'off':>6}  {'processors':>10} {'simulated':>10} {'off':>6}   load"
     print(f"{'strategy':<12} {'workers':>7} {heads}")
     for strategy, ps in (("all-reduce", 0), ("ps-async", 1)):
@@ -210,7 +227,7 @@ def compare(counts: Sequence[int]) -> Iterator[tuple[tuple[str, int], float]]:
                 before, steps = job.ps_cpu_s(), max(int(0.08 / (model.compute_s * workers / 2 + 1e-3)), 2)
                 job.begin(steps)
                 ended = job.end()
-                real = statistics.mean(each["wall_s"] for each in ended)
+                real = step_s(ended)
                 cpu = sum(each["cpu_s"] for each in ended) + (job.ps_cpu_s() - before) / (WINDOWS * steps)
             finally:
                 job.stop()

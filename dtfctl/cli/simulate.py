@@ -68,7 +68,7 @@ def simulate(
     ] = "",
     measure: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--measure", metavar="FILE", help="Measure this machine for 20 seconds, and write its costs."),
+        typer.Option("--measure", metavar="FILE", help="Measure this machine for a minute, and write its costs."),
     ] = None,
     to: Annotated[
         Optional[Path],  # noqa: UP045
@@ -81,7 +81,7 @@ def simulate(
     network. Hosts, their workers and racks are like the spec's, as many as it takes. Costs come from --measure on one
     of the machines, near idle; a model's processor time from a step of one worker (`dtfctl profile`, `status`).
 
-    Good for comparing, not for promising: beside real steps of one host it was 13 to 51 % too fast.
+    Good for comparing, not for promising: docs/simulation.md tells how far it was off real steps.
     """
     from dtfctl.simulate import measuring, scenario
 

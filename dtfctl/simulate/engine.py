@@ -36,16 +36,20 @@ class Host:
     Args:
         slowdown: how much longer work takes while two processors or more are busy: these share memory.
         crowded: and while there is more work than processors: each finds nothing in their caches.
+        busy: the share of processors that work then.
 
     Attributes:
         used_s: of processors, by work that is over.
     """
 
-    def __init__(self, clock: Clock, cores: int, slowdown: float = 1.0, crowded: float = 1.0) -> None:
+    def __init__(
+        self, clock: Clock, cores: int, slowdown: float = 1.0, crowded: float = 1.0, busy: float = 1.0
+    ) -> None:
         self._clock = clock
         self._cores = cores
         self._slowdown = slowdown
         self._crowded = crowded
+        self._able = cores * busy
         # Everybody gets as much: so what is left is counted by what each has got since the beginning.
         self._given = 0.0
         self._since = 0.0
@@ -66,14 +70,15 @@ class Host:
     def _rate(self) -> float:
         busy = len(self._working)
         if busy > self._cores:
-            return self._cores / busy / self._crowded
+            return self._able / busy / self._crowded
         return 1 / self._slowdown if busy > 1 else 1.0
 
     def _pass(self) -> None:
         now = self._clock.now
         if self._working:
             self._given += (now - self._since) * self._rate()
-            self.used_s += (now - self._since) * min(len(self._working), self._cores)
+            busy = len(self._working)
+            self.used_s += (now - self._since) * (self._able if busy > self._cores else busy)
         self._since = now
 
     def _plan(self) -> None:

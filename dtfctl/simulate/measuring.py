@@ -28,13 +28,19 @@ from dtfctl.simulate.strategies import Model, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places
 
 Variables: TypeAlias = tuple[int, ...]
-SHORT, MEDIUM, LARGE = (4000,), (3_200_000,), (32_000_000,)
+SHORT, MANY, MEDIUM, LARGE = (4000,), (4000,) * 4, (3_200_000,), (32_000_000,)
 """Variables of the steps that are measured, in bytes."""
+ROWS, INPUTS, OUTPUTS, CLASSES = 64, 784, 1024, 10
+LAYER = (4 * INPUTS * OUTPUTS,)
+LAYERS = (*LAYER, 4 * OUTPUTS * CLASSES)
+"""Weights of one layer and of two, whose gradients are computed; those of all others are there at once."""
+KINDS, KINDS_OF_CROWDS = (SHORT, MANY, MEDIUM, LARGE, LAYER, LAYERS), (SHORT, MEDIUM, LAYERS)
+KINDS_OVER_PS = (SHORT, MANY, MEDIUM)
 CROWDS = (2, 4, 8)
 """Tasks a processor."""
 PINNED = 2
 """Tasks run on so many processors, so that few make a crowd."""
-ROUNDS, WINDOWS, WINDOW_S = 2, 12, 0.08
+ROUNDS, WINDOWS, WINDOW_S, FIRST = 2, 12, 0.08, 4
 
 
 # A task -------------------------------------------------------------------------------------------------------------
@@ -48,24 +54,32 @@ def serve(rank: int, addresses: Sequence[str]) -> None:
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
+        if asked["do"] == "tell":
+            print(json.dumps({"wall_s": 0.0, "cpu_s": _used(), "spread": 0.0}), flush=True)
+            continue
         step = _trains(tf, server.target, rank, asked) if asked["do"] == "train" else _works()
-        for _ in range(4):
+        for _ in range(FIRST):
             step()
         # All leave together: each runs as many steps.
         print(json.dumps(_timed(step, asked["steps"])), flush=True)
 
 
 def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[[], Any]:
-    """Make a step as a strategy does: gradients, their sums over all members, and updates when all sums are there."""
-    members = asked["members"]
+    """Make a step as a strategy does: gradients, their sums over all members, and updates when all sums are there.
+
+    With a ps, which is the first task, updates are there, and nothing is summed.
+    """
+    members, over_ps = asked["members"], asked["over_ps"]
     device = f"/job:worker/task:{rank}"
     graph = tf.Graph()
     with graph.as_default(), tf.device(device):
-        own: dict[str, Any] = {"collections": [tf.GraphKeys.LOCAL_VARIABLES], "use_resource": True}
-        variables = [
-            tf.Variable(tf.fill([size // 4], 1.0), name=f"own{i}", **own) for i, size in enumerate(asked["variables"])
-        ]
-        sums = [tf.multiply(variable, 1e-3) for variable in variables]
+        own: dict[str, Any] = {"collections": [tf.GraphKeys.LOCAL_VARIABLES], "use_resource": not over_ps}
+        with tf.device("/job:worker/task:0" if over_ps else device):
+            variables = [
+                tf.Variable(tf.fill([size // 4], 1.0), name=f"own{asked['key']}_{i}", **own)
+                for i, size in enumerate(asked["variables"])
+            ]
+        sums = _gradients(tf, variables, own) if asked["computes"] else [tf.multiply(v, 1e-3) for v in variables]
         if members > 1:
             key = asked["key"]
             sums = tf.identity_n(
@@ -84,14 +98,23 @@ def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[
             )
         optimizer = tf.train.GradientDescentOptimizer(1e-3)
         train = optimizer.apply_gradients(list(zip(sums, variables, strict=True)))
-        session = tf.Session(target, graph=graph, config=tf.ConfigProto(device_filters=[device]))
-    session.run([variable.initializer for variable in variables])
+        filters = [device, "/job:worker/task:0"] if over_ps else [device]
+        session = tf.Session(target, graph=graph, config=tf.ConfigProto(device_filters=filters))
+    session.run([variable.initializer for variable in graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)])
     step = session.make_callable(train)
 
     def run() -> None:
         step()
 
     return run
+
+
+def _gradients(tf: Any, variables: Sequence[Any], own: dict[str, Any]) -> list[Any]:
+    inputs = tf.Variable(tf.fill([ROWS, INPUTS], 0.01), trainable=False, **own)
+    out = tf.nn.relu(tf.matmul(inputs, tf.reshape(variables[0], [INPUTS, OUTPUTS])))
+    if len(variables) > 1:
+        out = tf.matmul(out, tf.reshape(variables[1], [OUTPUTS, CLASSES]))
+    return list(tf.gradients(tf.reduce_mean(out * out), list(variables)))
 
 
 def _works() -> Callable[[], Any]:
@@ -109,15 +132,20 @@ def _works() -> Callable[[], Any]:
 
 
 def _timed(step: Callable[[], Any], steps: int) -> dict[str, float]:
-    took, used = [], []
+    took, used, each = [], [], []
     for _ in range(WINDOWS):
         at, used_before = time.perf_counter(), _used()
         for _ in range(steps):
+            own = time.thread_time()
             step()
+            each.append(time.thread_time() - own)
         took.append((time.perf_counter() - at) / steps)
         used.append((_used() - used_before) / steps)
+    middle = statistics.median(each)
+    # A normal distribution's, by the half of steps in its middle: a few that others disturb do not count.
+    low, _, high = statistics.quantiles(each, n=4) if len(each) > 1 else (middle, middle, middle)
     # Whatever else the machine does makes steps longer.
-    return {"wall_s": min(took), "cpu_s": statistics.median(used)}
+    return {"wall_s": min(took), "cpu_s": statistics.median(used), "spread": (high - low) / 1.35 / middle}
 
 
 def _used() -> float:
@@ -129,10 +157,24 @@ def _used() -> float:
 
 
 class Took(NamedTuple):
-    """How long a step took, of the slowest task, and what processors did in it for all of them."""
+    """What a step took.
+
+    Attributes:
+        wall_s: of the slowest task.
+        cpu_s: of processors, for all of the tasks.
+        spread: of the time that the first one's own thread worked: its standard deviation, of the middle.
+    """
 
     wall_s: float
     cpu_s: float
+    spread: float = 0.0
+
+
+class OverPs(NamedTuple):
+    """What a step over a ps took of processors: its worker's, and the ps's."""
+
+    worker_s: float
+    ps_s: float
 
 
 class Tasks:
@@ -144,13 +186,27 @@ class Tasks:
 
     def ask(self, members: int, **what: Any) -> Took:
         """Have the first tasks do something at the same time."""
-        asked = json.dumps({"members": members, "key": next(self._keys), **what}) + "\n"
-        for process in self._processes[:members]:
-            assert process.stdin is not None
-            process.stdin.write(asked)
-            process.stdin.flush()
-        found = [_answer(process) for process in self._processes[:members]]
-        return Took(max(each["wall_s"] for each in found), sum(each["cpu_s"] for each in found))
+        found = self._ask(range(members), **what)
+        walls, cpus = [each["wall_s"] for each in found], [each["cpu_s"] for each in found]
+        return Took(max(walls), sum(cpus), found[0]["spread"])
+
+    def over_ps(self, variables: Variables, steps: int) -> OverPs:
+        """Have the second task train with the first one as its ps."""
+        what = {"do": "train", "variables": variables, "over_ps": True}
+        self._ask([1], steps=1, **what)
+        before = self.ask(1, do="tell").cpu_s
+        (found,) = self._ask([1], steps=steps, **what)
+        ps_s = (self.ask(1, do="tell").cpu_s - before) / (WINDOWS * steps + FIRST)
+        return OverPs(found["cpu_s"], ps_s)
+
+    def _ask(self, ranks: Sequence[int], **what: Any) -> list[dict[str, float]]:
+        asked = {"members": len(ranks), "key": next(self._keys), "computes": False, "over_ps": False, **what}
+        for rank in ranks:
+            stdin = self._processes[rank].stdin
+            assert stdin is not None
+            stdin.write(json.dumps(asked) + "\n")
+            stdin.flush()
+        return [_answer(self._processes[rank]) for rank in ranks]
 
 
 def _answer(process: subprocess.Popen[str]) -> Any:
@@ -166,8 +222,16 @@ def tasks(count: int, able: int) -> Iterator[Tasks]:
     """Start so many tasks on this machine, on so many of its processors."""
     addresses = ",".join(f"127.0.0.1:{port}" for port in _free_ports(count))
     command = [sys.executable, "-m", "dtfctl.simulate.measuring", str(able)]
+    # What a processor does is measured: how many work at a kernel is the model's.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DTF_ADAPT_THREADS": "0"}
     processes = [
-        subprocess.Popen([*command, str(rank), addresses], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, str(rank), addresses],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
         for rank in range(count)
     ]
     try:
@@ -209,18 +273,25 @@ def measure(note: Callable[[str], None] = lambda text: None) -> Machine:
         both = found.ask(2, do="work", steps=_steps(1e-2)) if able > 1 else alone
         crowd = found.ask(2 * able, do="work", steps=_steps(1e-2))
         for members in sorted({1, 2, *(able * each for each in CROWDS)}):
-            for variables in (SHORT, MEDIUM, LARGE) if members <= 2 else (SHORT, MEDIUM):
+            for variables in KINDS if members <= 2 else KINDS_OF_CROWDS:
                 guess = members * (1e-4 * len(variables) + sum(variables) / 4e9)
-                asked = {"do": "train", "variables": variables, "steps": _steps(guess)}
+                computes = variables in (LAYER, LAYERS)
+                asked = {"do": "train", "variables": variables, "steps": _steps(guess), "computes": computes}
                 rounds = [found.ask(members, **asked) for _ in range(ROUNDS)]
                 took[members, variables] = Took(*map(min, zip(*rounds, strict=True)))
-                wall_s, cpu_s = took[members, variables]
-                what = f"{len(variables)} variables of {variables[0]:,} bytes over {members} tasks"
+                wall_s, cpu_s, _ = took[members, variables]
+                what = f"{len(variables)} variables of {sum(variables):,} bytes over {members} tasks"
                 note(f"{what}: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
+        over_ps: dict[Variables, OverPs] = {}
+        for variables in KINDS_OVER_PS:
+            asked_of_ps = [found.over_ps(variables, _steps(1e-3)) for _ in range(ROUNDS)]
+            worker_s, ps_s = over_ps[variables] = OverPs(*map(min, zip(*asked_of_ps, strict=True)))
+            what = f"{len(variables)} variables of {sum(variables):,} bytes over a ps"
+            note(f"{what}: {worker_s * 1e3:.3g} ms of processors for the worker, {ps_s * 1e3:.3g} ms for the ps")
     slowdown = max(both.wall_s / alone.wall_s, 1.0)
     crowded = max(crowd.cpu_s / (2 * able) / alone.cpu_s, slowdown)
     note(f"work takes {slowdown:.2f} times as long beside other work, {crowded:.2f} times where processors are too few")
-    machine = fitted(Machine(cores=able, slowdown=slowdown, crowded=crowded), took)
+    machine = fitted(Machine(cores=able, slowdown=slowdown, crowded=crowded), took, over_ps)
     return replace(machine, cores=cores.available())
 
 
@@ -228,14 +299,18 @@ def _steps(each_s: float) -> int:
     return max(int(WINDOW_S / each_s), 1)
 
 
-def fitted(machine: Machine, took: Mapping[tuple[int, Variables], Took]) -> Machine:
+def fitted(
+    machine: Machine, took: Mapping[tuple[int, Variables], Took], over_ps: Mapping[Variables, OverPs]
+) -> Machine:
     """Find the costs with which simulated steps take as long as measured ones.
 
     Args:
-        took: of a step, by members and variables: of 1 and 2 members with `SHORT`, `MEDIUM` and `LARGE`, and with the
-            first two of as many as `CROWDS` says for each processor.
+        took: of a step, by members and variables: of 1 and 2 members with `KINDS`, and of as many as `CROWDS` says for
+            each processor with `KINDS_OF_CROWDS`.
+        over_ps: with `KINDS_OVER_PS`, of one worker and a ps.
     """
-    machine = replace(machine, step_s=took[1, SHORT].cpu_s)
+    step_s = took[1, SHORT].cpu_s
+    machine = replace(machine, step_s=step_s, spread=0.0, wait_s=0.0, inside_s=0.0, hop_wait_s=0.0)
 
     def fit(name: str, members: int, variables: Variables, what: str, low: float, high: float) -> None:
         nonlocal machine
@@ -243,17 +318,47 @@ def fitted(machine: Machine, took: Mapping[tuple[int, Variables], Took]) -> Mach
         model = Model("", variables, alone_s)
         machine = _fit(machine, name, model, members, what, getattr(took[members, variables], what), low, high)
 
+    # What more arrays of a step cost is what messages do; what one costs beside that, a step does that waits.
+    more = len(MANY) - len(SHORT)
+    own = simulate(Scenario(Model("", SHORT, 0.0), machine, "all-reduce", 2, Places([0, 0]))).messages
+    alone_s = took[1, MANY].cpu_s - took[1, SHORT].cpu_s
+    message_s = max((took[2, MANY].cpu_s - took[2, SHORT].cpu_s - 2 * alone_s) / more / own, 1e-7)
+    wait_s = max((took[2, SHORT].cpu_s - own * message_s) / 2 - step_s, 0.0)
+    machine = replace(machine, message_s=message_s, wait_s=wait_s, again_s=0.0)
     # What processors do is the same however busy the machine is; how long it takes is not.
-    for _ in range(3):
-        fit("message_s", 2, SHORT, "cpu_s", 1e-7, 1e-2)
-        fit("inside_s", 2, SHORT, "wall_s", 1e-7, 1e-2)
+    fit("inside_s", 2, SHORT, "wall_s", 1e-7, 1e-2)
     fit("cached_bytes_s", 2, MEDIUM, "cpu_s", 5e8, 1e11)
+    fit("hop_wait_s", 2, MEDIUM, "wall_s", 1e-7, 1e-2)
     fit("copy_bytes_s", 2, LARGE, "cpu_s", 5e8, 1e11)
+    fit("computes_1", 2, LAYER, "cpu_s", 0.2, 20)
+    fit("again_s", 2, LAYERS, "cpu_s", 1e-7, 1e-2)
     for each in CROWDS:
         members = each * machine.cores
         fit(f"messages_{each}", members, SHORT, "cpu_s", 0.2, 20)
         fit(f"copies_{each}", members, MEDIUM, "cpu_s", 0.2, 20)
-    return machine
+        fit(f"computes_{each}", members, LAYERS, "cpu_s", 0.2, 20)
+        fit(f"busy_{each}", members, LAYERS, "wall_s", 0.2, 1)
+    return replace(_over_ps(machine, took, over_ps), spread=took[1, LAYER].spread)
+
+
+def _over_ps(
+    machine: Machine, took: Mapping[tuple[int, Variables], Took], over_ps: Mapping[Variables, OverPs]
+) -> Machine:
+    """Find what steps over a ps cost beside messages, of which each side sends two and deals with two."""
+    more, messages_s = len(MANY) - len(SHORT), 2 * machine.message_s
+    alone_s = {variables: took[1, variables].cpu_s for variables in KINDS_OVER_PS}
+    by_many_s = sum(over_ps[MANY]) - sum(over_ps[SHORT]) - (alone_s[MANY] - alone_s[SHORT])
+    variable_s = max(by_many_s / more / 2, 0.0)
+    bytes_s = machine.cached_bytes_s / (MEDIUM[0] - SHORT[0])
+    spared_s = alone_s[MEDIUM] - alone_s[SHORT] - (over_ps[MEDIUM].worker_s - over_ps[SHORT].worker_s)
+    return replace(
+        machine,
+        ask_s=max(over_ps[SHORT].worker_s - alone_s[SHORT] - messages_s - variable_s, 0.0),
+        serve_s=max(over_ps[SHORT].ps_s - messages_s - variable_s, 0.0),
+        variable_s=variable_s,
+        applied=max((over_ps[MEDIUM].ps_s - over_ps[SHORT].ps_s) * bytes_s, 0.0),
+        spared=max(spared_s * bytes_s, 0.0),
+    )
 
 
 def _fit(
@@ -265,7 +370,7 @@ def _fit(
         scenario = Scenario(model, replace(machine, **{name: middle}), "all-reduce", members, Places([0] * members))
         outcome = simulate(scenario)
         is_slow = (outcome.step_s if what == "wall_s" else outcome.cpu_s) > wanted
-        if is_slow == name.endswith("_bytes_s"):
+        if is_slow == (name.endswith("_bytes_s") or name.startswith("busy_")):
             low = middle
         else:
             high = middle
@@ -273,7 +378,6 @@ def _fit(
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("DTF_ADAPT_THREADS", "0")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
     serve(int(sys.argv[2]), sys.argv[3].split(","))

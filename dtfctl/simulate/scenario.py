@@ -22,7 +22,9 @@ from dtfctl.simulate.report import Row
 from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places
 
-MACHINE_FORMAT = 2
+MACHINE_FORMAT = 3
+FREE = ("rack_bytes_s", "applied", "spared", "spread")
+"""What may be 0 of a machine's costs beside times."""
 MOST_VARIABLES = 10_000
 MOST_BYTES = 10**18
 MOST_EXAMPLES = 10**12
@@ -125,7 +127,7 @@ def read_machine(path: Path) -> Machine:
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise UsageError(f"{path} is no file of measured costs: {error}", "write one with --measure FILE") from None
     for name, value in asdict(machine).items():
-        is_free = (name.endswith("_s") and not name.endswith("_bytes_s")) or name == "rack_bytes_s"
+        is_free = (name.endswith("_s") and not name.endswith("_bytes_s")) or name in FREE
         if not (0 <= value < math.inf) or (value == 0 and not is_free):
             raise UsageError(f"{path}: `{name}` is {value}", "write costs with --measure FILE")
     if machine.cores > MOST_CORES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -137,17 +138,36 @@ def _sharing(scenario: Scenario) -> tuple[int, float]:
     return tasks, TOUCHED * scenario.model.bytes * tasks
 
 
-def compute(world: World, task: int, model: Model, then: Then) -> None:
-    """Have a worker compute its gradients: what one processor does alone, and what all do together."""
-    cores = world.machine.cores
+class _Computing:
+    """Computes gradients: what one processor does alone, and what all do together. No step takes exactly as long.
 
-    def together() -> None:
-        each = model.compute_s * model.parallel / cores
-        done = all_of(cores, then)
-        for _ in range(cores):
-            world.work(task, each, done)
+    Args:
+        exchanges: they are exchanged in the same step.
+        more_s: of a processor, of a step beside that.
+    """
 
-    world.work(task, world.machine.step_s + model.compute_s * (1 - model.parallel), together)
+    def __init__(self, world: World, model: Model, exchanges: bool, more_s: float = 0.0) -> None:
+        self._world, self._model = world, model
+        machine = world.machine
+        self._more_s = machine.step_s + more_s
+        self._wait_s = machine.wait_s if exchanges else 0.0
+        self._compute_s = model.compute_s * (machine.computes_1 if exchanges else 1.0)
+        self._spread = machine.spread
+        self._draw = random.Random(0)
+
+    def step(self, task: int, then: Then) -> None:
+        """Have a worker compute."""
+        world, parallel, cores = self._world, self._model.parallel, self._world.machine.cores
+        compute_s = self._compute_s * max(self._draw.gauss(1.0, self._spread), 0.0)
+
+        def together() -> None:
+            done = all_of(cores, then)
+            for _ in range(cores):
+                world.work(task, compute_s * parallel / cores, done)
+
+        world.look_out(task, self._wait_s)
+        alone_s = max(self._more_s + compute_s * (1 - parallel), 0.0)
+        world.work(task, alone_s, together if parallel else then)
 
 
 class _AllReduce:
@@ -158,6 +178,9 @@ class _AllReduce:
         self._model = scenario.model
         self._packs = scenario.model.packs(is_coded=scenario.codec is not None)
         self.longest = max(self._packs)
+        is_alone = scenario.workers == 1
+        again_s = 0.0 if is_alone else (len(self._packs) - 1) * world.machine.again_s
+        self._computing = _Computing(world, scenario.model, not is_alone, again_s)
         self.group = Group(world, range(scenario.workers), scenario.algorithm, scenario.codec)
         self._steps = [0] * scenario.workers
         self._going: dict[int, list[Callable[[int, Then], None]]] = {}
@@ -182,7 +205,7 @@ class _AllReduce:
             for join in going:
                 join(worker, done)
 
-        compute(self._world, worker, self._model, reduce)
+        self._computing.step(worker, reduce)
 
 
 class _Ps:
@@ -191,6 +214,13 @@ class _Ps:
     def __init__(self, world: World, scenario: Scenario) -> None:
         self._world = world
         self._scenario = scenario
+        machine = world.machine
+        # It is the ps that applies what a worker alone does within its compute time.
+        variables_s = len(scenario.model.variables) * machine.variable_s
+        spared_s = machine.spared * scenario.model.bytes / machine.copy_bytes_s
+        self._serve_s = machine.serve_s + variables_s / scenario.ps
+        more_s = machine.ask_s + variables_s - spared_s
+        self._computing = _Computing(world, scenario.model, True, more_s)
         self._ps: Sequence[int] = range(scenario.workers, scenario.workers + scenario.ps)
         self._piece = scenario.model.bytes / scenario.ps
         self._arrived = 0
@@ -198,7 +228,6 @@ class _Ps:
 
     def step(self, worker: int, then: Then) -> None:
         world = self._world
-        machine = world.machine
 
         def push() -> None:
             applied = all_of(len(self._ps), lambda: self._over(then))
@@ -206,13 +235,13 @@ class _Ps:
                 self._push(worker, ps, applied)
 
         def calculate() -> None:
-            compute(world, worker, self._scenario.model, push)
+            self._computing.step(worker, push)
 
         fetched = all_of(len(self._ps), calculate)
 
         def fetch(ps: int) -> None:
             def answer() -> None:
-                world.work(ps, machine.step_s, lambda: world.send(ps, worker, self._piece, lambda: None, fetched))
+                world.work(ps, self._serve_s, lambda: world.send(ps, worker, self._piece, lambda: None, fetched))
 
             world.send(worker, ps, 0, lambda: None, answer)
 
@@ -223,8 +252,8 @@ class _Ps:
         world = self._world
 
         def apply() -> None:
-            # Read, read and written; in step, a gradient is added to those of others.
-            world.work(ps, UPDATED * self._piece / world.machine.copy_bytes_s, lambda: answer())
+            # In step, a gradient is added to those of others.
+            world.work(ps, world.machine.applied * self._piece / world.machine.copy_bytes_s, lambda: answer())
 
         def answer() -> None:
             world.send(ps, worker, 0, lambda: None, applied)

@@ -36,9 +36,22 @@ class Machine:
         wire_s: of a processor, for a byte that goes between hosts: half of it at each end, to seal and send or open it.
         link_bytes_s, rack_bytes_s: of a host's cable and of a rack's, each way; 0 for the rack: as fast as needed.
         step_s: of a processor, to begin and end a step's part in a task.
+        wait_s: of a processor beside that, in a step that waits for other tasks: who waits looks out for a moment, and
+            gives way to those who work.
+        again_s: of a processor, for each array beside the first one that a step waits for.
+        hop_wait_s: until that other thread has begun with a message longer than `LONG`.
+        ask_s, serve_s: of a worker's and a ps's processor beside messages, in a step of a worker over a ps.
+        variable_s: of both, for each variable.
+        applied, spared: what a ps does for a byte of a variable, of what copying one takes, and what a worker need not
+            do of what it does alone.
         messages_2, messages_4, messages_8: how many times as long messages and steps take where a host has 2, 4 or 8
             tasks a processor: each wakes where others have used the caches.
         copies_2, copies_4, copies_8: the same of copies.
+        busy_2, busy_4, busy_8: the share of the time that processors work there while there is enough to do: who is
+            woken waits behind others, while another processor has nothing.
+        computes_1, computes_2, computes_4, computes_8: the same of computing gradients in a step that exchanges them,
+            beside computing alone: its caches are used by what is exchanged, too.
+        spread: standard deviation of the time that a worker computes in a step, of its mean.
     """
 
     cores: int = 2
@@ -54,25 +67,53 @@ class Machine:
     link_bytes_s: float = 1.25e9
     rack_bytes_s: float = 0.0
     step_s: float = 60e-6
+    wait_s: float = 60e-6
+    again_s: float = 100e-6
+    hop_wait_s: float = 100e-6
+    ask_s: float = 10e-6
+    serve_s: float = 10e-6
+    variable_s: float = 20e-6
+    applied: float = 1.5
+    spared: float = 0.4
     messages_2: float = 1.2
     messages_4: float = 1.6
     messages_8: float = 2.0
     copies_2: float = 1.2
     copies_4: float = 1.4
     copies_8: float = 1.6
+    busy_2: float = 0.9
+    busy_4: float = 0.85
+    busy_8: float = 0.85
+    computes_1: float = 1.1
+    computes_2: float = 1.1
+    computes_4: float = 1.1
+    computes_8: float = 1.1
+    spread: float = 0.03
 
     def shared(self, tasks: int, touched: float) -> Machine:
-        """Give the machine as it is to tasks of a host that share it, and touch so many bytes a step together."""
+        """Give the machine as it is to tasks of a host that share it, and touch so many bytes a step together.
+
+        What depends on how many they are is under the name for the fewest.
+        """
         share = min(max(math.log(max(touched, 1.0) / NEAR) / math.log(FAR / NEAR), 0.0), 1.0)
         each = share / self.copy_bytes_s + (1 - share) / self.cached_bytes_s
         crowd = tasks / self.cores
         messages = _between(crowd, (1.0, self.messages_2, self.messages_4, self.messages_8))
         copies = _between(crowd, (1.0, self.copies_2, self.copies_4, self.copies_8))
+        busy = _between(crowd, (1.0, self.busy_2, self.busy_4, self.busy_8))
+        computes = _between(crowd, (self.computes_1, self.computes_2, self.computes_4, self.computes_8))
         return replace(
             self,
             message_s=self.message_s * messages,
             hop_s=self.hop_s * messages,
             step_s=self.step_s * messages,
+            wait_s=self.wait_s * messages,
+            again_s=self.again_s * messages,
+            variable_s=self.variable_s * messages,
+            ask_s=self.ask_s * messages,
+            serve_s=self.serve_s * messages,
+            computes_1=computes,
+            busy_2=busy,
             copy_bytes_s=1 / (each * copies),
             cached_bytes_s=1 / (each * copies),
         )
@@ -110,7 +151,8 @@ class World:
         self.places = places
         self.clock = Clock()
         count = max(places.hosts) + 1
-        self.hosts = [Host(self.clock, machine.cores, machine.slowdown, machine.crowded) for _ in range(count)]
+        each = (machine.cores, machine.slowdown, machine.crowded, machine.busy_2)
+        self.hosts = [Host(self.clock, *each) for _ in range(count)]
         self._out = [Cable(machine.link_bytes_s) for _ in range(count)]
         self._in = [Cable(machine.link_bytes_s) for _ in range(count)]
         racks = set(places.racks) if machine.rack_bytes_s else set()
@@ -123,6 +165,10 @@ class World:
     def work(self, task: int, seconds: float, then: Then) -> None:
         """Have a task's thread work."""
         self.hosts[self.places.hosts[task]].work(seconds, then)
+
+    def look_out(self, task: int, seconds: float) -> None:
+        """Note what a task that waits uses of a processor that nobody else needs."""
+        self.hosts[self.places.hosts[task]].used_s += seconds
 
     def _deal(self, task: int, seconds: float, then: Then) -> None:
         """Have a task deal with what has come: one thread of it does, with one message after the other."""
@@ -154,6 +200,7 @@ class World:
         """
         machine, clock = self.machine, self.clock
         half = (machine.message_s + (machine.hop_s if nbytes > LONG else 0.0)) / 2
+        hop = machine.hop_wait_s if nbytes > LONG else 0.0
         here, there = self.places.hosts[source], self.places.hosts[to]
         self.sent += 1
         if here == there:
@@ -162,7 +209,7 @@ class World:
                 self._deal(to, half, arrived)
 
             def on_its_way() -> None:
-                clock.at(clock.now + machine.inside_s, deal)
+                clock.at(clock.now + machine.inside_s + hop, deal)
                 sent()
 
             self.hosts[here].work(half, on_its_way)
@@ -179,7 +226,7 @@ class World:
                 first, last = self._from_rack[racks[here]].carry(nbytes, first, last)
                 first, last = self._to_rack[racks[there]].carry(nbytes, first, last)
             first, last = self._in[there].carry(nbytes, first, last)
-            clock.at(last + machine.between_s, waits)
+            clock.at(last + machine.between_s + hop, waits)
             # What comes is opened as it comes, and sealed as it goes.
             clock.at(first + machine.between_s, lambda: self._deal(to, each, waits))
 
