@@ -62,6 +62,7 @@ _RENAMED = {
     "device": "framework.device_spec",
     "device_lib": "programs.counterparts.device_lib",
     "directives": "programs.counterparts.directives",
+    "training.evaluation": "programs.counterparts.evaluation",
     "eager.context": "programs.counterparts.eager_context",
     "error_codes_pb2": "programs.counterparts.error_codes_pb2",
     "errors_impl": "api.errors",
@@ -378,10 +379,50 @@ class _Finder(MetaPathFinder, Loader):
         """Run nothing: the module's names are looked up."""
 
 
+# Modules of Keras 2 whose names are, in `tf.keras`, all in the module above; of `engine` in `layers` and `models`.
+_KERAS_PARTS = {
+    "layers": (
+        "advanced_activations convolutional convolutional_recurrent core cudnn_recurrent embeddings local merge noise "
+        "normalization pooling recurrent wrappers"
+    ),
+    "engine": "base_layer input_layer network sequential topology training",
+    "utils": "data_utils generic_utils io_utils layer_utils np_utils vis_utils",
+}
+
+
+def _keras(path: str) -> list[Any] | None:
+    """Find what a module of Keras 2 is in `tf.keras`: modules to look names up in, or None."""
+    space, _, part = path.partition(".")
+    keras = _public("keras")
+    if space == "engine" and part in ("", *_KERAS_PARTS[space].split()):
+        return [keras.layers, keras.models, keras]
+    if part in _KERAS_PARTS.get(space, "").split():
+        return [getattr(keras, space)]
+    return _find(f"keras.{path}" if path else "keras")
+
+
+class _KerasFinder(MetaPathFinder, Loader):
+    """Answers for `keras` where no other finder has: Keras is not installed."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        name, _, below = fullname.partition(".")
+        if name != "keras" or _keras(below) is None:
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        below = spec.name.partition(".")[2]
+        return Alias(spec.name, f"keras.{below}" if below else "keras", _keras(below) or [])
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run nothing: the module's names are looked up."""
+
+
 def install() -> None:
-    """Let `import tensorflow` mean this front end from now on."""
+    """Let `import tensorflow`, and `import keras` where Keras is not installed, mean this front end from now on."""
     loaded = sys.modules.get("tensorflow")
     if loaded is not None and not isinstance(loaded, Alias):
         raise ImportError("TensorFlow has been imported already; start the program with `python -m dtfctl.run`")
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        sys.meta_path.append(_KerasFinder())
