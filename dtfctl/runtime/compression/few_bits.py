@@ -139,15 +139,16 @@ class OneBit:
         np.add(before, values, out=after)
         blocks = _blocks(after, self.block)
         positive = blocks > 0
-        counts = positive.sum(axis=1, dtype=np.float32)
-        sums = np.where(positive, blocks, 0).sum(axis=1, dtype=np.float32)
+        # Sums of booleans, and choices by them, take several times as long.
+        counts = np.bitwise_count(np.packbits(positive, axis=1)).sum(axis=1, dtype=np.float32)
+        sums = np.maximum(blocks, 0).sum(axis=1, dtype=np.float32)
         rest = blocks.sum(axis=1, dtype=np.float32) - sums
         sizes = np.full(len(blocks), self.block, np.float32)
         if len(sizes):
             sizes[-1] -= blocks.size - values.size
         means = np.stack([rest / np.maximum(sizes - counts, 1), sums / np.maximum(counts, 1)])
         bits = np.packbits(positive.reshape(-1)[: values.size])
-        after -= _by_signs(bits, means, values.size, self.block)
+        after -= _by_signs(positive, means).reshape(-1)[: values.size]
         return [means, bits]
 
     def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
@@ -159,15 +160,20 @@ class OneBit:
         count = math.prod(shape)
         blocks = -(-count // self.block)
         means, bits = split(payload, (2 * blocks, np.float32), (-(-count // 8), np.uint8))
-        return _by_signs(bits, means.reshape(2, blocks), count, self.block)
+        signs = np.zeros(blocks * self.block, np.uint8)
+        signs[:count] = np.unpackbits(bits, count=count)
+        return _by_signs(signs.reshape(blocks, self.block), means.reshape(2, blocks)).reshape(-1)[:count]
 
 
-def _by_signs(bits: Bytes, means: Floats, count: int, block: int) -> Floats:
-    blocks = means.shape[1]
-    signs = np.zeros(blocks * block, bool)
-    signs[:count] = np.unpackbits(bits, count=count)
-    values: Floats = np.where(signs.reshape(blocks, block), means[1][:, None], means[0][:, None])
-    return values.reshape(-1)[:count]
+def _by_signs(signs: Any, means: Floats) -> Floats:
+    """Put the second mean of its block where a sign is 1, and the first where it is 0."""
+    low, high = np.ascontiguousarray(means).view(np.uint32)
+    # Their bits by arithmetic: a choice by random signs takes three times as long.
+    chosen = signs.astype(np.uint32)
+    chosen *= (low ^ high)[:, None]
+    chosen ^= low[:, None]
+    values: Floats = chosen.view(np.float32)
+    return values
 
 
 def _blocks(values: Floats, block: int) -> Floats:
