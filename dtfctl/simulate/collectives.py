@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,7 +13,10 @@ from dtfctl.runtime.collective.choice import Choice, Layout, choose, choose_code
 from dtfctl.runtime.collective.topology import Map
 from dtfctl.simulate.engine import Then
 from dtfctl.simulate.sized import Sized, SizedCoding, final, merge
-from dtfctl.simulate.world import World
+from dtfctl.simulate.world import Places, World
+
+LONGEST_RING, SHORT_RINGS = 96, (24, 48)
+"""Members of the longest ring that is simulated message by message, and of those from which longer ones are found."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Group:
         )
         self.layout = Layout(tuple(hosts), (machine.cores,) * len(tasks), known)
         self._choice = lru_cache(self._choose)
+        self._rings: dict[int, _Ring] = {}
 
     def _choose(self, nbytes: int) -> Choice:
         if self.codec is not None and len(set(self.layout.hosts)) > 1:
@@ -65,23 +70,95 @@ class Group:
         """Choose as tasks do."""
         return self._choice(nbytes)
 
-    def begin(self, nbytes: int) -> Reduction:
+    def begin(self, nbytes: int) -> Reduction | LongRing:
         """Make an all-reduce that members can begin."""
-        return Reduction(self, nbytes)
+        choice = self.choice(nbytes)
+        if choice.name == "ring" and self.codec is None and len(self.tasks) > LONGEST_RING:
+            if nbytes not in self._rings:
+                self._rings[nbytes] = _ring_of(self, nbytes, choice)
+            return LongRing(self, self._rings[nbytes])
+        return Reduction(self, nbytes, choice)
 
 
 class Reduction:
-    """One all-reduce."""
+    """One all-reduce, message by message."""
 
-    def __init__(self, group: Group, nbytes: int) -> None:
+    def __init__(self, group: Group, nbytes: int, choice: Choice) -> None:
         self.group = group
         self.count = max(nbytes // 4, 1)
-        self.choice = group.choice(nbytes)
+        self.choice = choice
         self.mail: dict[tuple[int, int, str], Any] = {}
 
     def join(self, rank: int, then: Then) -> None:
         """Have a member do its part, then something else."""
         _Member(self, rank, then).advance(None)
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """What a ring takes, from its last member's beginning; `used_s` is of the processors of all members."""
+
+    seconds: float
+    used_s: float
+    messages: int
+    between_hosts: float
+
+
+def _ring_of(group: Group, nbytes: int, choice: Choice) -> _Ring:
+    """Find what a long ring takes from two short ones, whose pieces are as long as its own: its rounds are alike."""
+    size, world = len(group.tasks), group.world
+    short, longer = (_some_of(group, hosts) for hosts in _hosts_of_short_rings(group))
+    found = []
+    for tasks in (short, longer):
+        places = Places([world.places.hosts[task] for task in tasks], world.places.racks)
+        part = Group(World(world.machine, places), range(len(tasks)), "ring")
+        found.append(_seconds(Reduction(part, nbytes * len(tasks) // size, choice)))
+    each_s = (found[1] - found[0]) / (len(longer) - len(short))
+    sent, ways = part.world.sent, (len(set(group.layout.hosts)), len(set(part.layout.hosts)))
+    messages = sent * size * (size - 1) // (len(longer) * (len(longer) - 1))
+    return _Ring(
+        found[1] + each_s * (size - len(longer)),
+        sum(host.used_s for host in part.world.hosts) / sent * messages,
+        messages,
+        part.world.between_hosts * ways[0] / ways[1] * (size - 1) / (len(longer) - 1),
+    )
+
+
+def _hosts_of_short_rings(group: Group) -> list[list[int]]:
+    """Choose hosts for a short ring and for one that is longer: of two racks, if there are more than one."""
+    racks: dict[int, list[int]] = {}
+    for host, rack in dict.fromkeys(zip(group.layout.hosts, group.layout.racks, strict=True)):
+        racks.setdefault(rack, []).append(host)
+    of = sorted(racks.values(), key=len, reverse=True)[:2]
+    slots = max(Counter(group.layout.hosts).values())
+    each = [max(members // slots // len(of), 1) for members in SHORT_RINGS]
+    return [[host for hosts in of for host in hosts[:count]] for count in each]
+
+
+def _some_of(group: Group, hosts: list[int]) -> list[int]:
+    return [task for task in group.tasks if group.world.places.hosts[task] in hosts]
+
+
+class LongRing:
+    """An all-reduce along a ring of many, whose rounds are counted: it begins when all have come to it."""
+
+    def __init__(self, group: Group, ring: _Ring) -> None:
+        self.group, self._ring = group, ring
+        self._waiting: list[Then] = []
+
+    def join(self, rank: int, then: Then) -> None:
+        """Have a member do its part, then something else."""
+        self._waiting.append(then)
+        if len(self._waiting) < len(self.group.tasks):
+            return
+        world, ring = self.group.world, self._ring
+        world.sent += ring.messages
+        world.between_hosts += ring.between_hosts
+        hosts = Counter(self.group.layout.hosts)
+        for host, members in hosts.items():
+            world.hosts[host].used_s += ring.used_s * members / len(self.group.tasks)
+        for each in self._waiting:
+            world.clock.at(world.clock.now + ring.seconds, each)
 
 
 class _Member:
@@ -172,9 +249,13 @@ class _Member:
 
 def seconds(group: Group, nbytes: int) -> float:
     """Simulate one all-reduce that all begin at the same time."""
+    return _seconds(group.begin(nbytes))
+
+
+def _seconds(reduction: Reduction | LongRing) -> float:
+    group = reduction.group
     world = group.world
     begun = world.clock.now
-    reduction = group.begin(nbytes)
     ended: list[float] = []
     for rank in range(len(group.tasks)):
         reduction.join(rank, lambda: ended.append(world.clock.now))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dtfctl.simulate import collectives
 from dtfctl.simulate.collectives import Codec, Group, seconds
 from dtfctl.simulate.engine import Cable, Clock, Host
 from dtfctl.simulate.measuring import (
@@ -22,7 +23,7 @@ from dtfctl.simulate.measuring import (
     Took,
     fitted,
 )
-from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
+from dtfctl.simulate.strategies import STRATEGIES, Model, Outcome, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places, World
 
 ALIKE: dict[str, Any] = {f"{what}_{each}": 1.0 for what in ("messages", "copies") for each in (2, 4, 8)}
@@ -77,6 +78,25 @@ def test_racks_share_a_cable_and_hierarchical_needs_it_least() -> None:
     took = {order: seconds(Group(World(machine, places), range(8), order), 80_000_000) for order in ("pieces", "auto")}
     assert took["auto"] < took["pieces"] / 1.8
     assert Group(World(machine, places), range(8)).choice(80_000_000).name == "hierarchical"
+
+
+@pytest.mark.parametrize("racks", [False, True])
+def test_a_long_ring_takes_what_it_takes_message_by_message(racks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 tasks, 4 on each of 15 hosts, in racks of 5 hosts."""
+    hosts = [task // 4 for task in range(60)]
+    places = Places(hosts, [host // 5 for host in range(15)] if racks else ())
+    machine = Machine(rack_bytes_s=6e8, spread=0.0)
+
+    def took() -> Outcome:
+        model = Model("m", (3_900_000,), 0.01)
+        return simulate(Scenario(model, machine, "all-reduce", 60, places, algorithm="ring"))
+
+    by_messages = took()
+    monkeypatch.setattr(collectives, "LONGEST_RING", 50)
+    monkeypatch.setattr(collectives, "SHORT_RINGS", (16, 32))
+    by_rounds = took()
+    for name, value in asdict(by_messages).items():
+        assert getattr(by_rounds, name) == (value if name == "algorithm" else pytest.approx(value, rel=0.05)), name
 
 
 def test_compression_sends_less_and_works_more() -> None:
