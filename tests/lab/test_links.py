@@ -13,9 +13,11 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.controller.decisions.link_rates import HOLD_SAMPLES
 from dtfctl.launcher.spec.exchange import Runtime
+from dtfctl.launcher.spec.model import Metrics
 from tests.cluster.commands import Shell
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
+from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 
 BYTES = 8_000_000
@@ -43,7 +45,9 @@ def test_a_link_that_becomes_slow_under_training_is_an_event_and_so_is_its_recov
 ) -> None:
     lab = make_lab(2)
     monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "home"))
-    cluster = Cluster.up(cluster_of(lab, worker=1, runtime=Runtime(transport=transport))).cluster
+    (port,) = free_ports(1)
+    spec = cluster_of(lab, worker=1, runtime=Runtime(transport=transport), metrics=Metrics(port))
+    cluster = Cluster.up(spec).cluster
     assert cluster is not None
     try:
         shell = Shell(tmp_path, {**os.environ, "NO_COLOR": "1"})
@@ -68,6 +72,7 @@ def test_a_link_that_becomes_slow_under_training_is_an_event_and_so_is_its_recov
 
         wait_until(lambda: samples() > HOLD_SAMPLES, "both ways were measured")
         assert not told()
+        assert shell("metrics").stdout.count("\ndtfctl_runtime_link_bytes_per_second{") == 2
         lab.slow(lab.names[1], "100mbit")
         wait_until(lambda: len(told()) == 2, "both ways are slow")
         assert sorted(told()) == ["link.degraded ps/0 to worker/0", "link.degraded worker/0 to ps/0"]

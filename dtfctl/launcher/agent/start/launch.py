@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -291,8 +292,11 @@ def interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def script_path(agent_folder: Path, sha256: str, name: str) -> Path:
-    """Name where the script of a job with this content is kept."""
-    return agent_folder / "scripts" / sha256 / name
+    """Name where the script of a job with this content is kept.
+
+    Alone in its folder, which its imports look in: a script of the same content and another name is a module, too.
+    """
+    return agent_folder / "scripts" / hashlib.sha256(f"{name}\0{sha256}".encode()).hexdigest() / name
 
 
 def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
