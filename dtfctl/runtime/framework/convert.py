@@ -242,7 +242,16 @@ def _pack(value: Sequence[Any], dtype: DType | None, name: str | None) -> Tensor
     if dtype is None:
         dtype = _first_dtype(value)
     graph = context.get_default_graph()
-    items = [convert_to_tensor(v, dtype) for v in value]
+    if any(isinstance(v, (list, tuple)) and _holds_tensor(v) for v in value):
+        with graph.name_scope(name or "packed") as name:
+            items = [
+                _pack(v, dtype, str(i))
+                if isinstance(v, (list, tuple)) and _holds_tensor(v)
+                else convert_to_tensor(v, dtype)
+                for i, v in enumerate(value)
+            ]
+    else:
+        items = [convert_to_tensor(v, dtype) for v in value]
     element = items[0].dtype.base_dtype
     if dtype is None:
         items = [convert_to_tensor(item, element) for item in items]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.interop.keras.argument_programs import PROGRAMS as ARGUMENTS
+from tests.interop.keras.backend_programs import PROGRAMS as BACKEND
 from tests.interop.keras.data_programs import PROGRAMS as DATA
 from tests.interop.keras.described_programs import PROGRAMS as DESCRIBED
 from tests.interop.keras.example_programs import PROGRAMS as EXAMPLES
@@ -210,6 +211,7 @@ def callbacks(tf: Any, folder: str) -> Any:
 PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
     **{f.__name__: f for f in (mlp, cnn, text, recurrent, two_inputs, custom_layer, own_loop, callbacks)},
     **MORE,
+    **BACKEND,
     **ARGUMENTS,
     **OPTIONS,
     **WHOLE,

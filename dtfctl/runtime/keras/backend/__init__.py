@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.framework.graph_keys import name_scope as name_scope
+from dtfctl.runtime.keras.backend.convolving import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv2d_transpose as conv2d_transpose,
+    conv3d as conv3d,
+    depthwise_conv2d as depthwise_conv2d,
+    local_conv1d as local_conv1d,
+    local_conv2d as local_conv2d,
+    pool2d as pool2d,
+    pool3d as pool3d,
+    resize_images as resize_images,
+    resize_volumes as resize_volumes,
+    separable_conv2d as separable_conv2d,
+)
 from dtfctl.runtime.keras.backend.nn import (
     bias_add as bias_add,
     binary_crossentropy as binary_crossentropy,
+    binary_focal_crossentropy as binary_focal_crossentropy,
     categorical_crossentropy as categorical_crossentropy,
+    categorical_focal_crossentropy as categorical_focal_crossentropy,
     elu as elu,
     hard_sigmoid as hard_sigmoid,
+    in_top_k as in_top_k,
     l2_normalize as l2_normalize,
     relu as relu,
     softmax as softmax,
@@ -15,12 +33,17 @@ from dtfctl.runtime.keras.backend.nn import (
 )
 from dtfctl.runtime.keras.backend.noise import (
     dropout as dropout,
+    random_bernoulli as random_bernoulli,
     random_binomial as random_binomial,
     random_normal as random_normal,
     random_normal_variable as random_normal_variable,
     random_uniform as random_uniform,
     random_uniform_variable as random_uniform_variable,
     truncated_normal as truncated_normal,
+)
+from dtfctl.runtime.keras.backend.normalizing import (
+    batch_normalization as batch_normalization,
+    normalize_batch_in_training as normalize_batch_in_training,
 )
 from dtfctl.runtime.keras.backend.numeric import (
     abs as abs,
@@ -75,6 +98,12 @@ from dtfctl.runtime.keras.backend.phase import (
     learning_phase_scope as learning_phase_scope,
     reset_uids as reset_uids,
 )
+from dtfctl.runtime.keras.backend.sequences import (
+    ctc_batch_cost as ctc_batch_cost,
+    ctc_decode as ctc_decode,
+    ctc_label_dense_to_sparse as ctc_label_dense_to_sparse,
+    rnn as rnn,
+)
 from dtfctl.runtime.keras.backend.settings import (
     epsilon as epsilon,
     floatx as floatx,
@@ -106,6 +135,7 @@ from dtfctl.runtime.keras.backend.shapes import (
     reverse as reverse,
     shape as shape,
     spatial_2d_padding as spatial_2d_padding,
+    spatial_3d_padding as spatial_3d_padding,
     squeeze as squeeze,
     stack as stack,
     stop_gradient as stop_gradient,

@@ -107,3 +107,47 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
     ours = target * math_ops.log(output + epsilon())
     losses: Tensor = -(ours + (1 - target) * math_ops.log(1 - output + epsilon()))
     return losses
+
+
+def binary_focal_crossentropy(
+    target: Any,
+    output: Any,
+    apply_class_balancing: bool = False,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+) -> Tensor:
+    """Compute the cross-entropy of labels that are 0 or 1, where what is known well counts less (Lin et al., 2017).
+
+    Args:
+        apply_class_balancing: weigh ones by `alpha`, zeros by the rest.
+        gamma: how much less what is known well counts.
+    """
+    target, output = convert_to_tensor(target), convert_to_tensor(output)
+    likely = math_ops.sigmoid(output) if from_logits else output
+    right = target * likely + (1 - target) * (1 - likely)
+    losses: Tensor = math_ops.pow(1.0 - right, gamma) * binary_crossentropy(target, output, from_logits)
+    return losses * (target * alpha + (1 - target) * (1 - alpha)) if apply_class_balancing else losses
+
+
+def categorical_focal_crossentropy(
+    target: Any, output: Any, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False, axis: int = -1
+) -> Tensor:
+    """Compute the cross-entropy of one-hot labels, where what is known well counts less: [..., classes] -> [...].
+
+    Args:
+        alpha: the weight of all classes, or of each.
+        gamma: how much less what is known well counts.
+    """
+    target, output = convert_to_tensor(target), convert_to_tensor(output)
+    output, from_logits = _logits(output, from_logits, "Softmax")
+    output = nn_ops.softmax(output, axis=axis) if from_logits else output
+    output = output / math_ops.reduce_sum(output, axis, keepdims=True)
+    output = clip_ops.clip_by_value(output, epsilon(), 1.0 - epsilon())
+    weighed = math_ops.pow(1.0 - output, gamma) * alpha
+    return math_ops.reduce_sum(weighed * (-target * math_ops.log(output)), axis)
+
+
+def in_top_k(predictions: Any, targets: Any, k: int) -> Tensor:
+    """Tell of each row whether its class is among the k that are predicted most."""
+    return nn_ops.in_top_k(predictions, targets, k)

@@ -61,6 +61,9 @@ def random_binomial(shape: Any, p: float = 0.0, dtype: Any = None, seed: int | N
     return array_ops.where_v2(noise <= p, array_ops.ones(shape, wanted), array_ops.zeros(shape, wanted))
 
 
+random_bernoulli = random_binomial
+
+
 def dropout(x: Any, level: float, noise_shape: Any = None, seed: int | None = None) -> Tensor:
     """Zero elements with a probability, and scale up the others."""
     seed = np.random.randint(int(10e6)) if seed is None else seed

@@ -137,3 +137,10 @@ def spatial_2d_padding(x: Any, padding: Any = ((1, 1), (1, 1)), data_format: str
     middle = [list(padding[0]), list(padding[1])]
     first = (data_format or image_data_format()) == "channels_first"
     return array_ops.pad(x, [[0, 0], [0, 0], *middle] if first else [[0, 0], *middle, [0, 0]])
+
+
+def spatial_3d_padding(x: Any, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None) -> Tensor:
+    """Pad depth, height and width with zeros."""
+    middle = [list(ends) for ends in padding]
+    first = (data_format or image_data_format()) == "channels_first"
+    return array_ops.pad(x, [[0, 0], [0, 0], *middle] if first else [[0, 0], *middle, [0, 0]])

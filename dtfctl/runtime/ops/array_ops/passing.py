@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, overload
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.constant_value import constant_value_as_shape
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.framework.tensor_shape import as_shape
+from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
@@ -22,24 +23,28 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """Make a SparseTensor to feed; the shape is fed too unless it is given."""
-    base = name or "Placeholder"
-    rank = None
-    if isinstance(shape, Tensor):
-        rank = shape.shape.num_elements()
-        dense: Tensor = convert_to_tensor(shape, dtypes.int64)
-    elif shape is None:
-        dense = placeholder(dtypes.int64, [None], name=f"{base}/shape")
+    """Make a SparseTensor to feed; what is given of the shape may be fed too."""
+
+    def called(part: str) -> str | None:
+        return None if name is None else f"{name}/{part}"
+
+    known: TensorShape | None = None
+    if shape is None:
+        dense, rank = placeholder(dtypes.int64, [None], name=called("shape")), None
     else:
-        dims = [-1 if d is None else int(d) for d in (as_shape(shape).as_list())]
-        rank = len(dims)
-        known = constant(dims, dtypes.int64, name=f"{base}/shape/Const")
-        dense = placeholder_with_default(known, [rank], name=f"{base}/shape") if -1 in dims else known
-    return SparseTensor(
-        placeholder(dtypes.int64, [None, rank], name=f"{base}/indices"),
-        placeholder(dtype, [None], name=f"{base}/values"),
-        dense,
-    )
+        if isinstance(shape, Tensor):
+            default: Tensor = convert_to_tensor(shape, dtypes.int64)
+            known = constant_value_as_shape(default)
+        else:
+            known = as_shape([None if d == -1 else d for d in as_shape(shape).as_list()])
+            dims = [-1 if d is None else d for d in known.as_list()]
+            default = constant(dims, dtypes.int64, name=called("shape_default") or "Const")
+        rank = default.shape[0]
+        dense = placeholder_with_default(default, default.shape, name=called("shape"))
+    values = placeholder(dtype, [None], name=called("values"))
+    found = SparseTensor(placeholder(dtypes.int64, [None, rank], name=called("indices")), values, dense)
+    found.known_shape = known
+    return found
 
 
 @overload

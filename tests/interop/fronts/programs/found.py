@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 def branches_in_loops(tf: Any) -> Any:
     """Gradients through a condition inside a loop: what the branch that does not run would have saved is not there."""
@@ -200,3 +202,23 @@ def wrong_arguments(tf: Any) -> Any:
             # The errors of AutoGraph are kinds of TypeError.
             kinds.append(next(c.__name__ for c in type(e).__mro__ if c.__module__ == "builtins"))
     return [(tf.constant(kinds), {})]
+
+
+def sparse_placeholders(tf: Any) -> Any:
+    """Sparse tensors to feed whose shape is a tensor, is known in part, or is fed; paddings known in part."""
+    n, k = tf.placeholder(tf.int64, [2], name="n"), tf.placeholder(tf.int32, [], name="k")
+    made = [
+        tf.sparse_placeholder(tf.float32, shape=n),
+        tf.sparse_placeholder(tf.float32, shape=tf.constant([3, 4], tf.int64), name="q"),
+        tf.sparse_placeholder(tf.float32, shape=[None, 4], name="part"),
+        tf.sparse_placeholder(tf.float32, shape=[3, 4]),
+        tf.sparse_placeholder(tf.float32),
+    ]
+    dense = [tf.sparse_tensor_to_dense(s) for s in made]
+    padded = tf.pad(tf.placeholder(tf.float32, [None, 8, 3], name="x"), [[0, 0], [1, 2], [0, k]])
+    known = tf.constant([str(s.shape) for s in made] + [str(t.shape) for t in (dense[0], padded)])
+    names = tf.constant([t.name for s in made for t in (s.indices, s.values, s.dense_shape)])
+    value = tf.SparseTensorValue(np.array([[0, 1], [2, 3]]), np.array([1.0, 2.0]), np.array([3, 4]))
+    runs = [(t, {s: value, n: [3, 4]} if i == 0 else {s: value}) for i, (s, t) in enumerate(zip(made, dense))]
+    parts = {made[0].indices: value.indices, made[0].values: value.values, n: [3, 5]}
+    return [([known, names], {}), *runs, (dense[0], parts)]

@@ -46,7 +46,7 @@ def _pad(op: Operation) -> Any:
         rows = op.inputs[1].shape.dims_or_none
         return [unknown_shape(None if rows is None or rows[0] is None else rows[0])]
     if pads is None:
-        return [unknown_shape(len(dims))]
+        return [_padded_in_part(dims, op)]
     if pads.shape[0] != len(dims):
         raise ValueError(
             f"Shape must be rank {pads.shape[0]} but is rank {len(dims)} for '{op.name}' (op: '{op.type}')"
@@ -55,6 +55,16 @@ def _pad(op: Operation) -> Any:
         raise ValueError(f"Paddings must be non-negative, got {int(pads.min())} for '{op.name}' (op: '{op.type}')")
     sign = -1 if op.type == "MirrorPadGrad" else 1
     return [[None if d is None else d + sign * int(p.sum()) for d, p in zip(dims, pads)]]
+
+
+def _padded_in_part(dims: Any, op: Operation) -> Any:
+    """Tell the axes whose paddings are known, where others are computed."""
+    packed = op.inputs[1].op
+    if packed.type != "Pack" or packed.attr("axis") or len(packed.inputs) != len(dims):
+        return unknown_shape(len(dims))
+    ends = [constant_value_as_shape(row).dims_or_none for row in packed.inputs]
+    sign = -1 if op.type == "MirrorPadGrad" else 1
+    return [None if d is None or pair is None or None in pair else d + sign * sum(pair) for d, pair in zip(dims, ends)]
 
 
 @register_shape("SpaceToDepth", "DepthToSpace")
