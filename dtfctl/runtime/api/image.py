@@ -34,7 +34,6 @@ from dtfctl.runtime.ops.image_ops.comparing import (
     rgb_to_yiq,
     rgb_to_yuv,
     sobel_edges,
-    ssim,
     yiq_to_rgb,
     yuv_to_rgb,
 )
@@ -52,6 +51,7 @@ from dtfctl.runtime.ops.image_ops.cutting import (
     transpose,
     transpose_image,
 )
+from dtfctl.runtime.ops.image_ops.files import adjust_jpeg_quality, random_jpeg_quality
 from dtfctl.runtime.ops.image_ops.resizing import (
     ResizeMethod,
     crop_and_resize,
@@ -63,4 +63,5 @@ from dtfctl.runtime.ops.image_ops.resizing import (
     resize_images,
     resize_nearest_neighbor,
 )
+from dtfctl.runtime.ops.image_ops.similarity import ssim, ssim_multiscale
 from dtfctl.runtime.ops.image_ops.statistics import per_image_standardization, psnr, total_variation

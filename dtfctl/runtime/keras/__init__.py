@@ -20,6 +20,7 @@ from dtfctl.runtime.keras import (
     optimizers,
     preprocessing,
     regularizers,
+    saving,
     utils,
 )
 from dtfctl.runtime.keras.input_layer import Input
@@ -45,6 +46,7 @@ __all__ = [
     "optimizers",
     "preprocessing",
     "regularizers",
+    "saving",
     "utils",
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import nest
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.keras import saving, state
+from dtfctl.runtime.keras import state, weight_files
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.description import network_config, network_from_config
 from dtfctl.runtime.keras.node import history_of
@@ -265,7 +265,7 @@ class Network(Layer):
         Args:
             save_format: "tf" or "h5"; by the name's end when None.
         """
-        saving.save_weights(self, filepath, overwrite, save_format)
+        weight_files.save_weights(self, filepath, overwrite, save_format)
 
     def _adapted(self, values: list[Any]) -> list[Any]:
         counts = [len(layer.weights) for layer in self.layers]
@@ -277,7 +277,7 @@ class Network(Layer):
 
     def load_weights(self, filepath: str, by_name: bool = False) -> Any:
         """Read the variables from what `save_weights` wrote, here or in TensorFlow."""
-        return saving.load_weights(self, filepath, by_name)
+        return weight_files.load_weights(self, filepath, by_name)
 
     def get_config(self) -> dict[str, Any]:
         """Return layers and their calls, from which `from_config` makes the model anew.
@@ -294,7 +294,7 @@ class Network(Layer):
 
     def to_json(self, **kwargs: Any) -> str:
         """Write class and configuration as JSON."""
-        return saving.to_json(self, **kwargs)
+        return weight_files.to_json(self, **kwargs)
 
 
 def _replaced(structure: Any, known: dict[int, Any]) -> Any:

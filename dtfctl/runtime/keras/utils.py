@@ -44,6 +44,15 @@ def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32
     return out.reshape((*shape, count))
 
 
+def to_ordinal(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> Any:
+    """Make rows that say which numbers of classes are below each: [...] -> [..., num_classes - 1]."""
+    y = np.array(y, dtype="int")
+    shape = y.shape[:-1] if y.ndim > 1 and y.shape[-1] == 1 else y.shape
+    count = num_classes or int(np.max(y)) + 1
+    below = np.arange(count - 1) < y.reshape(-1, 1)
+    return below.astype(dtype).reshape((*shape, count - 1))
+
+
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     """Divide an array by its norm along an axis."""
     norms = np.atleast_1d(np.linalg.norm(x, order, axis))

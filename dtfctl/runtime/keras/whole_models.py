@@ -15,7 +15,7 @@ from dtfctl.runtime.keras import hdf5, losses, metrics, optimizers, registry, sa
 from dtfctl.runtime.keras.backend.values import batch_set_value
 from dtfctl.runtime.keras.optimizers.wrapped import TFOptimizer
 from dtfctl.runtime.keras.provided import Role, provided
-from dtfctl.runtime.keras.saving import plain
+from dtfctl.runtime.keras.weight_files import plain
 
 _LOG = logging.getLogger(__name__)
 _COMPILED = ("loss", "metrics", "weighted_metrics", "loss_weights", "sample_weight_mode")

@@ -135,4 +135,32 @@ def aligned(tf: Any, folder: str) -> Any:
     return {"values": [np.asarray(backend.get_value(t)).tolist() for t in found]}
 
 
-PROGRAMS = {"convolved": convolved, "normalized": normalized, "stepped": stepped, "aligned": aligned}
+def qualities(tf: Any, folder: str) -> Any:
+    """What JPEGs lose: not the same pixels with every library, but as much."""
+    one = tf.constant(_data(6, 7, 3, seed=3))
+    pixels = tf.cast(one * 255.0, tf.uint8)
+    smooth = tf.image.resize_images(one, [40, 48])
+    lossy = [tf.image.adjust_jpeg_quality(smooth, 75), tf.image.adjust_jpeg_quality(pixels[..., :1], tf.constant(95))]
+    lossy.append(tf.image.random_jpeg_quality(smooth, 60, 95, seed=4))
+    changes = [tf.abs(lossy[0] - smooth), tf.cast(lossy[1] - pixels[..., :1], tf.float32), tf.abs(lossy[2] - smooth)]
+    values = tf.keras.backend.batch_get_value([tf.reduce_mean(c) for c in changes])
+    wrong = []
+    for least, most in ((50, 101), (50, 50), (-1, 4)):
+        try:
+            tf.image.random_jpeg_quality(one, least, most)
+        except ValueError:
+            wrong.append((least, most))
+    return {
+        "shapes": [[t.shape.as_list(), t.dtype.name] for t in lossy],
+        "lost": [bool(0 < values[0] < 0.03), bool(values[1] != 0), bool(0 < values[2] < 0.03)],
+        "wrong": wrong,
+    }
+
+
+PROGRAMS = {
+    "convolved": convolved,
+    "normalized": normalized,
+    "stepped": stepped,
+    "aligned": aligned,
+    "qualities": qualities,
+}

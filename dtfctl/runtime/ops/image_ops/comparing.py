@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
-from dtfctl.runtime.ops.image_ops.colors import convert_image_dtype
 from dtfctl.runtime.ops.nn_ops import depthwise_conv2d
 
 # Columns are Y and the two differences of color, each from red, green and blue.
@@ -69,52 +67,3 @@ def sobel_edges(image: Any) -> Tensor:
     out = array_ops.reshape(edges, array_ops.concat([shape, constant([2])], 0))
     out.set_shape(image.shape.concatenate([2]))
     return out
-
-
-def ssim(
-    img1: Any,
-    img2: Any,
-    max_val: Any,
-    filter_size: int = 11,
-    filter_sigma: float = 1.5,
-    k1: float = 0.01,
-    k2: float = 0.03,
-    return_index_map: bool = False,
-) -> Tensor:
-    """Compare two batches of images by structural similarity (Wang et al., 2004), at most 1: float32 [batch].
-
-    Args:
-        img1, img2: [batch, height, width, channels] of one type and shape, at least as large as the filter.
-        max_val: the range of values: 1.0 for floats, 255 for uint8.
-        filter_size, filter_sigma: of the Gaussian window.
-        return_index_map: give the similarity around each pixel, [batch, height, width] less the filter, not its mean.
-
-    Raises:
-        ValueError: the shapes differ or are not of rank 4.
-    """
-    with name_scope(None, "SSIM"):
-        a, b = convert_to_tensor(img1), convert_to_tensor(img2)
-        a.shape.assert_is_compatible_with(b.shape)
-        if 4 not in (a.shape.rank, b.shape.rank):
-            raise ValueError(f"ssim expects images [batch, height, width, channels], not {a.shape}")
-        top = convert_image_dtype(math_ops.cast(max_val, a.dtype.base_dtype), dtypes.float32)
-        a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
-        at = np.square(np.arange(filter_size) - (filter_size - 1) / 2.0) / (-2.0 * filter_sigma**2)
-        gauss = np.exp(at[:, None] + at[None, :])
-        kernel = constant((gauss / gauss.sum())[:, :, None, None], dtypes.float32)
-        kernel = array_ops.tile(kernel, array_ops.stack([1, 1, array_ops.shape(a)[3], 1]))
-
-        def smooth(x: Any) -> Any:
-            return depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID")
-
-        c1, c2 = math_ops.square(k1 * top), math_ops.square(k2 * top)
-        mean_a, mean_b = smooth(a), smooth(b)
-        product = mean_a * mean_b * 2.0
-        squares = math_ops.square(mean_a) + math_ops.square(mean_b)
-        contrast = (smooth(a * b) * 2.0 - product + c2) / (
-            smooth(math_ops.square(a) + math_ops.square(b)) - squares + c2
-        )
-        per_channel = (product + c1) / (squares + c1) * contrast
-        if not return_index_map:
-            per_channel = math_ops.reduce_mean(per_channel, [1, 2])
-        return math_ops.reduce_mean(per_channel, [-1])

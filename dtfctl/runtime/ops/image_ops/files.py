@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.image_ops.colors import convert_image_dtype
+from dtfctl.runtime.ops.random_ops import random_uniform
 
 
 def decode_image(
@@ -64,3 +67,34 @@ def encode_jpeg(
         x_density=x_density,
         y_density=y_density,
     )
+
+
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Tensor:
+    """Give an image what a JPEG of that quality, 0 to 100, loses.
+
+    Args:
+        image: [height, width, channels] of 1 or 3 channels.
+        dct_method: how the JPEG is decoded: "INTEGER_FAST", "INTEGER_ACCURATE" or "" for either.
+    """
+    with name_scope(name, "adjust_jpeg_quality"):
+        image = convert_to_tensor(image)
+        channels, dtype = image.shape.as_list()[-1], image.dtype
+        pixels = convert_image_dtype(image, dtypes.uint8, saturate=True)
+        quality = convert_to_tensor(jpeg_quality, dtypes.int32)
+        encoded = apply_op("EncodeJpegVariableQuality", images=pixels, quality=quality)
+        decoded = apply_op("DecodeJpeg", contents=encoded, channels=channels or 0, dct_method=dct_method)
+        return convert_image_dtype(decoded, dtype, saturate=True)
+
+
+def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None) -> Tensor:
+    """Give an image what a JPEG of a random quality loses.
+
+    Raises:
+        ValueError: a quality is not within 0 and 100, or the smallest is not below the largest.
+    """
+    if not (0 <= min_jpeg_quality <= 100 and 0 <= max_jpeg_quality <= 100):
+        raise ValueError("jpeg encoding range must be between 0 and 100.")
+    if min_jpeg_quality >= max_jpeg_quality:
+        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+    quality = random_uniform([], min_jpeg_quality, max_jpeg_quality, dtypes.int32, seed)
+    return adjust_jpeg_quality(image, quality)
