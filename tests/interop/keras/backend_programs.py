@@ -1,4 +1,4 @@
-"""Programs that call the functions of tf.keras.backend themselves."""
+"""Programs that call the functions of tf.keras.backend, and of images, themselves."""
 
 from __future__ import annotations
 
@@ -157,10 +157,38 @@ def qualities(tf: Any, folder: str) -> Any:
     }
 
 
-PROGRAMS = {
-    "convolved": convolved,
-    "normalized": normalized,
-    "stepped": stepped,
-    "aligned": aligned,
-    "qualities": qualities,
-}
+def similar(tf: Any, folder: str) -> Any:
+    """Similarity of single images, batches and batches of batches, at one scale and several."""
+    random = np.random.RandomState(3)
+    one = random.rand(45, 50, 3).astype("float32")
+    other = np.clip(one + 0.2 * random.rand(45, 50, 3), 0, 1).astype("float32")
+    a, b = tf.constant(one), tf.placeholder(tf.float32, [None, None, 3], name="b")
+    batch, many = tf.stack([a, b]), tf.stack([[a, b], [b, a]])
+    pixels = tf.cast(a * 255.0, tf.uint8)
+    found = [
+        tf.image.ssim(a, b, 1.0),
+        tf.image.ssim(batch, batch[::-1], 1.0, filter_size=7, filter_sigma=1.2),
+        tf.image.ssim(many, many[::-1], 1.0, k1=0.02),
+        tf.image.ssim(pixels, tf.cast(b * 255.0, tf.uint8), 255),
+        tf.image.ssim_multiscale(a, b, 1.0, filter_size=2),
+        tf.image.ssim_multiscale(batch, batch[::-1], 1.0, power_factors=(0.2, 0.5, 0.3)),
+        tf.image.ssim_multiscale(many, many[::-1], 1.0, power_factors=(0.5, 0.5), filter_size=5),
+    ]
+    kinds = []
+    for call in (
+        lambda: tf.image.ssim(a, tf.ones([4, 4, 3]), 1.0), lambda: tf.image.ssim(a[0], a[0], 1.0),
+    ):  # fmt: skip
+        try:
+            call()
+            kinds.append("")
+        except ValueError:
+            kinds.append("ValueError")
+    values = tf.keras.backend.get_session().run(found, {b: other})
+    return {
+        "values": [np.asarray(v).ravel().tolist() for v in values],
+        "shapes": [list(np.shape(v)) for v in values],
+        "wrong": kinds,
+    }
+
+
+PROGRAMS = {f.__name__: f for f in (convolved, normalized, stepped, aligned, qualities, similar)}

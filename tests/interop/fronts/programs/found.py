@@ -222,32 +222,3 @@ def sparse_placeholders(tf: Any) -> Any:
     runs = [(t, {s: value, n: [3, 4]} if i == 0 else {s: value}) for i, (s, t) in enumerate(zip(made, dense))]
     parts = {made[0].indices: value.indices, made[0].values: value.values, n: [3, 5]}
     return [([known, names], {}), *runs, (dense[0], parts)]
-
-
-def images_compared(tf: Any) -> Any:
-    """Similarity of single images, batches and batches of batches, at one scale and several."""
-    random = np.random.RandomState(3)
-    one = random.rand(45, 50, 3).astype("float32")
-    other = np.clip(one + 0.2 * random.rand(45, 50, 3), 0, 1).astype("float32")
-    a, b = tf.constant(one), tf.placeholder(tf.float32, [None, None, 3], name="b")
-    batch, many = tf.stack([a, b]), tf.stack([[a, b], [b, a]])
-    pixels = tf.cast(a * 255.0, tf.uint8)
-    found = [
-        tf.image.ssim(a, b, 1.0),
-        tf.image.ssim(batch, batch[::-1], 1.0, filter_size=7, filter_sigma=1.2),
-        tf.image.ssim(many, many[::-1], 1.0, k1=0.02),
-        tf.image.ssim(pixels, tf.cast(b * 255.0, tf.uint8), 255),
-        tf.image.ssim_multiscale(a, b, 1.0, filter_size=2),
-        tf.image.ssim_multiscale(batch, batch[::-1], 1.0, power_factors=(0.2, 0.5, 0.3)),
-        tf.image.ssim_multiscale(many, many[::-1], 1.0, power_factors=(0.5, 0.5), filter_size=5),
-    ]
-    kinds = []
-    for call in (
-        lambda: tf.image.ssim(a, tf.ones([4, 4, 3]), 1.0), lambda: tf.image.ssim(a[0], a[0], 1.0),
-    ):  # fmt: skip
-        try:
-            call()
-            kinds.append("")
-        except ValueError:
-            kinds.append("ValueError")
-    return [(found, {b: other}), (tf.constant(kinds), {})]
