@@ -44,6 +44,8 @@ INSTEAD: dict[str, str] = {
     "experimental": "`tf.raw_ops`, where it is an op",
     "flags": "`tf.app.flags`, which is argparse with absl's surface",
     "image": "`tf.image.resize_images` and the other functions of `tf.image`",
+    "image.extract_patches": "`tf.image.extract_image_patches`",
+    "image.non_max_suppression_padded": "`tf.image.non_max_suppression`",
     "io": "`tf.train` and `tf.gfile`",
     "keras": "what `tf.keras` has, or `tf.layers`, `tf.losses` and `tf.train`",
     "keras.applications": "the model written out, and `load_weights`",
