@@ -207,7 +207,8 @@ def test_advice_names_what_takes_the_time_and_checkers_that_are_not_there_are_re
     assert sorted(advice.checkers) == ["AcceleratorUtilizationChecker", "ExpensiveOperationChecker", "OperationChecker"]
     assert advice.checkers["ExpensiveOperationChecker"].reports[0].startswith("top 1 operation type: ")
     assert "\nExpensiveOperationChecker:\ntop 1 operation type: " in capsys.readouterr().out
-    for options in ({"Another": {}}, {"OperationChecker": {"deep": True}}):
+    wrong: list[dict[str, dict[str, bool]]] = [{"Another": {}}, {"OperationChecker": {"deep": True}}]
+    for options in wrong:
         with pytest.raises(tf.errors.InvalidArgumentError):
             tf.profiler.advise(*traced, options=options)
 
