@@ -163,6 +163,9 @@ class TensorShape:
     def dims(self) -> list[Dimension] | None:
         return None if self.dims_or_none is None else [Dimension(d) for d in self.dims_or_none]
 
+    # Programs of TensorFlow 1 read it in the shapes of tensors.
+    _dims = dims
+
     @property
     def rank(self) -> int | None:
         return None if self.dims_or_none is None else len(self.dims_or_none)

@@ -232,8 +232,8 @@ def get_variable(
 
 
 def _wrap(custom: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
-    def outer(**kwargs: Any) -> Any:
-        return custom(inner, **kwargs)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        return custom(inner, *args, **kwargs)
 
     return outer
 
@@ -245,8 +245,38 @@ def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     return get_variable(name, *args, **kwargs)
 
 
-def _get_true_variable(name: str, **options: Any) -> Any:
-    partitioner, shape = options.pop("partitioner"), options.pop("shape")
+def _get_true_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = dtypes.float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    reuse: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    constraint: Any = None,
+    synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+    aggregation: VariableAggregation = VariableAggregation.NONE,
+) -> Any:
+    """Get what a custom getter asks for, with TensorFlow's order and defaults: getters need not pass all on."""
+    options = {
+        "dtype": dtype,
+        "initializer": initializer,
+        "regularizer": regularizer,
+        "reuse": reuse,
+        "trainable": trainable,
+        "collections": collections,
+        "caching_device": caching_device,
+        "validate_shape": validate_shape,
+        "use_resource": use_resource,
+        "constraint": constraint,
+        "synchronization": synchronization,
+        "aggregation": aggregation,
+    }
     static = None if shape is None else as_shape(shape)
     if partitioner is not None and static is not None and static.is_fully_defined() and (static.rank or 0) > 0:
         return _get_partitioned(name, static, partitioner, **options)

@@ -18,10 +18,12 @@ from dtfctl.runtime.ops.base_variable import (
     set_kinds,
     variable_creator_scope,
 )
+from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.ref_variable import RefVariable
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
 
 __all__ = [
+    "PartitionedVariable",
     "RefVariable",
     "ResourceVariable",
     "SaveSliceInfo",

@@ -1,5 +1,7 @@
 """Variables of both kinds, sharing by scope, initializers, partitions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,14 @@ def test_report_names_what_is_uninitialized(session) -> None:
     assert list(session.run(report)) == [b"b"]
     session.run(b.initializer)
     assert session.run(report).size == 0
+
+
+def test_custom_getters_pass_on_what_they_like() -> None:
+    def few(getter: Any, name: str, shape: Any = None, **rest: Any) -> Any:
+        return getter(name, shape, dtype=rest["dtype"], initializer=rest["initializer"], reuse=rest["reuse"])
+
+    with tf.Graph().as_default(), tf.variable_scope("s", custom_getter=few):
+        v = tf.get_variable("v", [2], initializer=tf.ones_initializer(), custom_getter=few)
+        assert (v.name, v.shape.as_list()) == ("s/v:0", [2]) and v in tf.trainable_variables()
+        with tf.variable_scope("t", custom_getter=few):
+            assert tf.get_variable("w", [3], tf.float64).dtype.base_dtype == tf.float64

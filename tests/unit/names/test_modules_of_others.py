@@ -39,7 +39,13 @@ import sys
 from dtfctl.runtime.programs.as_tensorflow import install
 install()
 import tensorflow as tf
+from tensorflow.python.ops import variables
 from tensorflow.python.training import evaluation
+
+parts = tf.get_variable("p", [4, 2], partitioner=tf.fixed_size_partitioner(2))
+assert isinstance(parts, variables.PartitionedVariable)
+assert len(tf.placeholder(tf.float32, [None, 2]).get_shape()._dims) == 2
+assert tf.placeholder(tf.float32).get_shape()._dims is None
 
 w = tf.get_variable("w", [], initializer=tf.constant_initializer(3.0))
 tf.train.get_or_create_global_step()

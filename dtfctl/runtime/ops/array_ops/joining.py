@@ -21,6 +21,9 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
+        # Nothing else would be heard of TensorFlow 0's `concat(1, [a, b])`.
+        if isinstance(axis, (list, tuple)):
+            raise ValueError(f"The axis of concat must have rank 0: the values come first, then it (not {axis!r})")
         alone: Tensor = identity(values[0], name=name)
         return alone
     return apply_op("ConcatV2", name, values=list(values), axis=axis)
