@@ -19,6 +19,8 @@ from benchmarks.programs import Program, session_config
 
 # Steps after which losses are compared.
 STEPS = 4
+# What models are fed in turn, where these have the same shapes: no program trains with one batch.
+_BATCHES = 8
 
 
 @dataclass
@@ -28,8 +30,8 @@ class Model:
     Attributes:
         loss: a number.
         train: the ops of a training step; several run one after the other.
-        feeds: what each step is fed.
-        others: what steps are fed besides, each in turn: of other shapes.
+        feeds: what each step is fed, or steps in turn have others of the same shapes and kinds for (`_of_the_kind`).
+        others: what steps are fed besides, each in turn, where they are to have other shapes.
         forward: what a step without training fetches.
         begin: called with the session once the variables have their first values.
     """
@@ -60,7 +62,9 @@ def program(
         variables = list(tf.trainable_variables())
         session = tf.Session(target, graph=graph, config=session_config(tf))
     feeds = dict(model.feeds)
-    fed = [{**feeds, **others} for others in model.others or [{}]]
+    fed = [{**feeds, **others} for others in model.others] or [
+        {key: _of_the_kind(value, n) for key, value in feeds.items()} for n in range(_BATCHES)
+    ]
     turns = itertools.cycle(fed)
 
     def start() -> None:
@@ -94,6 +98,16 @@ def program(
         return losses + [float(session.run(model.loss, given)) for given in fed[1:STEPS]]
 
     return Program(step, values, session.close)
+
+
+def _of_the_kind(value: Any, n: int) -> Any:
+    """Make the `n`th batch like a given one, which is the first: of the same whole numbers, or of the same rows."""
+    random = np.random.RandomState(n)
+    if not n:
+        return value
+    if value.dtype.kind == "i":
+        return random.choice(value.reshape(-1), value.shape)
+    return value[random.permutation(len(value))]
 
 
 def _values(name: str, shape: list[int]) -> Any:
