@@ -6,6 +6,7 @@ Channels are last or first as `data_format` says, or as `image_data_format` does
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
@@ -41,7 +42,7 @@ def _each(sizes: Any, rank: int, first: bool, what: str) -> list[int]:
 
 
 def _convolved(x: Any, kernel: Any, strides: Any, padding: str, data_format: str | None, dilation: Any) -> Tensor:
-    rank = convert_to_tensor(kernel).shape.ndims - 2
+    rank = len(convert_to_tensor(kernel).shape.as_list()) - 2
     return nn_ops.convolution(
         x,
         kernel,
@@ -169,7 +170,7 @@ def separable_conv2d(
 
 def _pooled(x: Any, size: Any, strides: Any, padding: str, data_format: str | None, mode: str, rank: int) -> Tensor:
     first = _is_first(data_format)
-    ways = {
+    ways: dict[tuple[str, int], Callable[..., Tensor]] = {
         ("max", 2): nn_ops.max_pool,
         ("avg", 2): nn_ops.avg_pool,
         ("max", 3): nn_ops.max_pool3d,

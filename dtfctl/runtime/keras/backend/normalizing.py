@@ -45,8 +45,9 @@ def normalize_batch_in_training(
         data_format = "NHWC" if axes == [0, 1, 2] else "NCHW"
         return nn_ops.fused_batch_norm(x, ones, zeros, epsilon=epsilon, data_format=data_format)
     mean, var = nn_ops.moments(x, axes)
-    parts = (mean, var, beta, gamma)
+    parts: list[Any] = [mean, var, beta, gamma]
     if axes != list(range(rank - 1)):
         sizes = array_ops.stack([1 if i in axes else array_ops.shape(x)[i] for i in range(rank)])
-        parts = tuple(None if p is None else array_ops.reshape(p, sizes) for p in parts)
-    return nn_ops.batch_normalization(x, *parts, epsilon), mean, var
+        parts = [None if p is None else array_ops.reshape(p, sizes) for p in parts]
+    middle, spread, shift, scale = parts
+    return nn_ops.batch_normalization(x, middle, spread, shift, scale, epsilon), mean, var

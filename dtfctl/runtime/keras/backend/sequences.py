@@ -107,7 +107,7 @@ def rnn(
     zeros = [array_ops.zeros_like(x) for x in nest.flatten(structure)]
     if unroll:
         rows, previous = [], zeros
-        for time in range(static[0]):
+        for time in range(int(static[0] or 0)):
             outputs, states = step(time, zeros if zero_output_for_mask else previous, states)
             previous = outputs
             rows.append(outputs)
