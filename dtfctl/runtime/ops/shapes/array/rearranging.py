@@ -64,7 +64,8 @@ def _padded_in_part(dims: Any, op: Operation) -> Any:
         return unknown_shape(len(dims))
     ends = [constant_value_as_shape(row).dims_or_none for row in packed.inputs]
     sign = -1 if op.type == "MirrorPadGrad" else 1
-    return [None if d is None or pair is None or None in pair else d + sign * sum(pair) for d, pair in zip(dims, ends)]
+    added = [None if pair is None or None in pair else sum(n for n in pair if n is not None) for pair in ends]
+    return [None if d is None or more is None else d + sign * more for d, more in zip(dims, added)]
 
 
 @register_shape("SpaceToDepth", "DepthToSpace")
