@@ -43,7 +43,7 @@ class Observation:
     spent: dict[Node, int] = field(default_factory=dict)
     held: int = 0
     unsteady: Container[Output] = ()
-    _specs: dict[Output, Spec | None] = field(default_factory=dict)
+    _specs: dict[Output, Spec | None] = field(default_factory=dict, init=False, repr=False)
 
     def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
         self.spent[node] = ended - started

@@ -485,6 +485,28 @@ def test_a_process_that_dies_takes_nothing_else_with_it(folder: Path, process: c
     assert not compiler._running
 
 
+def test_a_process_that_died_meanwhile_is_started_again(folder: Path, process: compiler.Process) -> None:
+    sketch = sketch_of_a_session()
+    assert list(process.compile([sketch])) == [compiled(sketch)]
+    (running,) = compiler._running
+    running.kill()
+    running.wait()
+    assert list(process.compile([sketch])) == [compiled(sketch)]
+
+
+def test_a_forked_process_that_ends_leaves_what_compiles_for_others(folder: Path, process: compiler.Process) -> None:
+    sketch = sketch_of_a_session()
+    assert list(process.compile([sketch])) == [compiled(sketch)]
+    (running,) = compiler._running
+    child = os.fork()
+    if not child:
+        compiler._end()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert list(process.compile([sketch])) == [compiled(sketch)]
+    assert list(compiler._running) == [running]
+
+
 def test_after_a_fault_regions_are_compiled_again(folder: Path) -> None:
     sketch = sketch_of_a_session()
     given: list[Any] = [OSError("gone"), iter([None])]
@@ -574,6 +596,7 @@ def test_where_nobody_may_run_what_was_written_numpy_goes_on(monkeypatch: pytest
     monkeypatch.setattr(machine.ctypes, "get_errno", lambda: 13)
     monkeypatch.setattr(machine, "_refused", threading.Event())
     monkeypatch.setattr(calls, "_loaded", machine.load)
+    machine._mapped.cache_clear()
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32, SHAPE)
         made = [cell(x), cell(tf.matmul(x, x, transpose_a=True))]

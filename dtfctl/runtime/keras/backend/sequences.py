@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes, nest
@@ -82,9 +83,9 @@ def rnn(
     elif isinstance(input_length, Tensor) and not unroll:
         if go_backwards:
             before = math_ops.reduce_max(input_length, axis=0) - 1 - input_length
-            kept = lambda time: math_ops.less(before, time)  # noqa: E731
+            kept = partial(math_ops.less, before)
         else:
-            kept = lambda time: math_ops.greater(input_length, time)  # noqa: E731
+            kept = partial(math_ops.greater, input_length)
     else:
         kept = None
     readers = [_reader(x, unroll) for x in flat]

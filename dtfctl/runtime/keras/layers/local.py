@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.keras.backend.convolving import local_conv
 from dtfctl.runtime.keras.layers.convolutional import Conv
 from dtfctl.runtime.keras.layers.core import described, last_size
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -138,7 +139,7 @@ class LocallyConnected(Conv):
         last = self.data_format == "channels_last"
         dims = [*self._grown, self.filters or 0] if last else [self.filters or 0, *self._grown]
         if self.implementation == 1:
-            outputs = self._by_place(inputs)
+            outputs = local_conv(inputs, self.kernel, self.kernel_size, self.strides, self._grown, self.data_format)
         else:
             flat = array_ops.reshape(inputs, [-1, int(np.prod(inputs.shape.as_list()[1:]))])
             outputs = array_ops.reshape(math_ops.matmul(flat, self._matrix()), [-1, *dims])
@@ -146,18 +147,6 @@ class LocallyConnected(Conv):
             order = [*range(self.rank + 1)] if last else [self.rank, *range(self.rank)]
             outputs = outputs + array_ops.expand_dims(array_ops.transpose(self.bias, order), 0)
         return outputs if self.activation is None else self.activation(outputs)
-
-    def _by_place(self, inputs: Any) -> Any:
-        last = self.data_format == "channels_last"
-        seen = []
-        for place in itertools.product(*(range(n) for n in self._grown)):
-            parts = [slice(at * s, at * s + k) for at, s, k in zip(place, self.strides, self.kernel_size)]
-            index = (slice(None), *parts) if last else (slice(None), slice(None), *parts)
-            seen.append(array_ops.reshape(inputs[index], [1, -1, int(self.kernel.shape.as_list()[1])]))
-        found = math_ops.matmul(array_ops.concat(seen, 0), convert_to_tensor(self.kernel))
-        shaped = array_ops.reshape(found, [*self._grown, -1, self.filters or 0])
-        n = self.rank
-        return array_ops.transpose(shaped, [n, *range(n), n + 1] if last else [n, n + 1, *range(n)])
 
     def _matrix(self) -> Any:
         """Make the matrix of all inputs by all outputs."""

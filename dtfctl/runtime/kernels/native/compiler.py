@@ -147,11 +147,10 @@ class Process:
 
     def compile(self, sketches: Sequence[Sketch]) -> Iterator[Compiled | None]:
         """Compile the sketches of a plan; what cannot be any more ends it."""
+        if not sketches or (process := self._started()) is None:
+            return
         before = b"\n"
         for sketch in sketches:
-            process = self._started()
-            if process is None:
-                return
             try:
                 made = _answer(process, before + sketch.text.encode() + b"\n")
             except (OSError, KeyError, TypeError, ValueError) as e:
@@ -163,11 +162,12 @@ class Process:
             yield made
 
     def _started(self) -> subprocess.Popen[bytes] | None:
-        """Return the process, started if there is none; None where there can be none."""
+        """Return the process, started if there is none that runs; None where there can be none."""
         if self._process is not None and self._of != os.getpid():
             # It is that of the process this one was forked from.
-            _others.append(self._process)
             self._process = None
+        if self._process is not None and self._process.poll() is not None:
+            self.end()
         if self._process is not None or _ended.is_set():
             return self._process
         # It imports from where this process does, and else from nowhere: -c alone looks into the working folder first.
@@ -219,7 +219,6 @@ def _answer(process: subprocess.Popen[bytes], question: bytes) -> Compiled | Non
 
 
 _running: set[subprocess.Popen[bytes]] = set()
-_others: list[subprocess.Popen[bytes]] = []
 _ended = threading.Event()
 _PROCESS = Process()
 COMPILER = Compiler(_PROCESS.compile, _PROCESS.end)

@@ -29,8 +29,10 @@ _KINDS = frozenset(["i32", "i64", "float", "double"])
 # A type, or a number as an operand, with its type where that is said just before it.
 _TYPE = r"\b(i1|i8|i32|i64|float|double|ptr)"
 _NUMBER = re.compile(rf"(?:{_TYPE} )?(?<=[ \[])(-?\d+|0x[0-9a-fA-F]+)(?=[,)\]]|$)|{_TYPE}\b")
-_FUNCTION = re.compile(r'^define (internal )?(.*@"([^"]*)"\()(.*)$')
-_CALL = re.compile(r'@"((?:loop|run|check)\d*)"\(')
+_FUNCTION = re.compile(r'^define (internal )?(.*@"([^"]*)"\()(.*)$', re.MULTILINE)
+_CALLED = re.compile(r'@"([^"]*)"\(')
+# It compares arrays with the table itself, and gets that.
+_FITS = "fits"
 # Kinds of texts, and texts and codes of each, that are remembered.
 _MOST_KINDS, _MOST_OF_A_KIND = 1024, 16
 
@@ -187,13 +189,14 @@ def _generic(parsed: Parsed, places: Mapping[int, int]) -> str:
 
 def _with_tables(text: str, kinds: Mapping[int, str]) -> Iterator[str]:
     """Give functions the table, and have them read from it what they use."""
+    inner = {found[3] for found in _FUNCTION.finditer(text) if found[1]} - {_FITS}
     for block in re.split(r"(?m)^(?=define )", text):
         lines = block.splitlines()
-        head = _FUNCTION.match(lines[0]) if lines else None
-        if head is None or head[3] == "fits":
+        head = _FUNCTION.match(block)
+        if head is None or head[3] == _FITS:
             yield from lines
             continue
-        body = [_CALL.sub(lambda m: f'@"{m[1]}"(ptr %"table", ', line) for line in lines[3:]]
+        body = [_CALLED.sub(lambda m: m[0] + 'ptr %"table", ' * (m[1] in inner), line) for line in lines[3:]]
         first = 'ptr noalias %"table", ' if head[1] else ""
         yield f"define {head[1] or ''}{head[2]}{first}{head[4]}"
         yield from lines[1:3]
