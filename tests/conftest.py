@@ -20,9 +20,11 @@ settings.register_profile(
     "dtfctl", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("dtfctl")
-# A shell's background jobs ignore Ctrl-C, and so would all that they start: tests that press it would wait for nothing.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background jobs ignore Ctrl-C, those of nohup that a terminal is closed, and so would all that they start:
+# tests that send these signals would wait for nothing.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 GRACE_S = 20.0
 OK, INTERRUPTED = pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED
 UNTIL = float(os.environ.get("DTF_CHECKS_UNTIL", "inf"))

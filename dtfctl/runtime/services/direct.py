@@ -14,7 +14,6 @@ from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.keys import DEAD
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import (
-    FailedPreconditionError,
     InternalError,
     OpError,
 )
@@ -96,8 +95,7 @@ class DirectStep:
             else:
                 recorder = None
         try:
-            if session.is_closed:
-                raise FailedPreconditionError("Session is closed.")
+            session.check_open()
             self._run(step, values if self._args is None else [values[i] for i in self._args], results)
         except BaseException as e:
             self._failed(step, e)

@@ -19,7 +19,6 @@ from dtfctl.runtime.framework.errors import (
     AbortedError,
     CancelledError,
     DeadlineExceededError,
-    FailedPreconditionError,
     InvalidArgumentError,
     OpError,
 )
@@ -40,6 +39,7 @@ from dtfctl.runtime.steps.part import Part
 from dtfctl.runtime.steps.path import tell
 from dtfctl.runtime.steps.step import Step
 from dtfctl.runtime.steps.threads import submit
+from dtfctl.runtime.steps.worker_session import closed_by
 
 log = logging.getLogger(__name__)
 # Step ids leave the top seven bits clear, as TensorFlow's do.
@@ -152,7 +152,7 @@ class MasterSession:
         """
         self.last_used = time.monotonic()
         with self._graph_lock:
-            self._check_open()
+            self.check_open()
             if expected_version is not None and expected_version != self.graph_version:
                 raise AbortedError(f"Current version is {self.graph_version} but caller expected {expected_version}.")
             for node in graph_def.node:
@@ -243,7 +243,7 @@ class MasterSession:
         if self._closed is not None:
             release()
             self.local.worker.cleanup(step.step_id)
-            self._check_open()
+            self.check_open()
         if outer is not None:
             withdrawals.append(outer.on_cancel(lambda: _cancel(token, outer.reason)))
         if timeout_s > 0:
@@ -325,7 +325,7 @@ class MasterSession:
     def add_partial_run(self, run: PartialRunState) -> str:
         """Keep a partial run; its handle."""
         with self._lock:
-            self._check_open()
+            self.check_open()
             handle = str(self._next_partial)
             self._next_partial += 1
             self.partial_runs[handle] = run
@@ -339,7 +339,7 @@ class MasterSession:
         Raises:
             OpError: as `run`.
         """
-        self._check_open()
+        self.check_open()
         if options.tensor_connection:
             raise InvalidArgumentError("Tensor connections of callables are not supported; build the graph connected")
         graph_key = options.run_options.experimental.collective_graph_key
@@ -357,7 +357,7 @@ class MasterSession:
             InvalidArgumentError: no such handle, or a wrong number of values. OpError: the step failed.
         """
         with self._lock:
-            self._check_open()
+            self.check_open()
             made = self._callables.get(handle)
             if made is None:
                 if 0 <= handle < self._next_callable:
@@ -384,7 +384,7 @@ class MasterSession:
         Raises:
             UnavailableError, AbortedError: the session's life of that task is gone, or it cannot be reached.
         """
-        self._check_open()
+        self.check_open()
         remote = self._remote_by_task.get(task)
         if remote is None:
             raise InvalidArgumentError(f"{task} is not a task of session {self.handle}")
@@ -398,7 +398,7 @@ class MasterSession:
         with self._lock:
             if self._closed is not None:
                 return
-            self._closed = FailedPreconditionError("Session is closed.")
+            self._closed = closed_by(reason)
             running = list(self.running)
         cancelled = reason or CancelledError("Step was cancelled by an explicit call to `Session::Close()`.")
         for partial in list(self.partial_runs.values()):
@@ -435,14 +435,19 @@ class MasterSession:
         with self._lock:
             self._lock.notify_all()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse what comes after the end.
+
+        Raises:
+            FailedPreconditionError: the session is closed. UnavailableError: its task is stopping.
+        """
         if self._closed is not None:
-            raise FailedPreconditionError(self._closed.message)
+            raise type(self._closed)(self._closed.message)
 
     def _enter(self) -> None:
         self.last_used = time.monotonic()
         with self._lock:
-            self._check_open()
+            self.check_open()
             self._count += 1
 
     def _leave(self) -> None:

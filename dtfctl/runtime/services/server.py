@@ -20,7 +20,7 @@ from dtfctl.runtime.compression import ENCODED
 from dtfctl.runtime.framework.denormals import denormals_flushed
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
-from dtfctl.runtime.framework.errors import CancelledError, OpError
+from dtfctl.runtime.framework.errors import OpError, UnavailableError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.transports.handshake import TaskTls, this_place
 from dtfctl.runtime.services.calls import CallServer
@@ -267,7 +267,8 @@ class TaskServer:
         ended = [server.stop(grace_s) for server in servers[1:]]
         for event in ended:
             event.wait(grace_s + 1.0)
-        reason = CancelledError(f"{self.config.task} is stopping")
+        # Whoever trains takes that for the loss of a task, and goes on with those that come after it.
+        reason = UnavailableError(f"{self.config.task} is stopping")
         self.worker.cancel_all(reason)
         self.master.close(reason)
         self._client_service.close()

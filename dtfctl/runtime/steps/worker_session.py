@@ -9,7 +9,7 @@ from functools import cached_property
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError, UnavailableError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.collective_request import CollectiveExchange
@@ -73,6 +73,11 @@ class Partition:
         self.is_light = busy_s < LIGHT_S and len(self.executors) == 1 and self.executors[0].runs_in_line
 
 
+def closed_by(reason: OpError | None) -> OpError:
+    """Make what steps of a session that was closed fail with. Those of a task that stops may be tried at the next."""
+    return reason if isinstance(reason, UnavailableError) else FailedPreconditionError("Session is closed.")
+
+
 @dataclass(eq=False)
 class WorkerSession:
     """A session's share in this task.
@@ -80,9 +85,9 @@ class WorkerSession:
     Attributes:
         resources: by device name: its own if isolated, else its job's, and without a job the devices'.
         collectives: the groups that its devices here are in.
-        running: what cancels the steps that clients run here themselves. A step looks at `is_closed` after it has added
+        running: what cancels the steps that clients run here themselves. A step looks at `closed` after it has added
             itself; who closes looks here afterwards.
-        idle: set once nothing of the closed session runs any more.
+        closed: what steps that begin are refused with; idle: set once nothing of the closed session runs any more.
     """
 
     handle: str
@@ -94,28 +99,28 @@ class WorkerSession:
     kernels: KernelCache = field(default_factory=KernelCache)
     partitions: dict[int, Partition] = field(default_factory=dict)
     running: set[CancellationToken] = field(default_factory=set)
-    is_closed: bool = False
+    closed: OpError | None = None
     idle: threading.Event = field(default_factory=threading.Event)
 
     def enter(self, token: CancellationToken) -> None:
         """Begin a client's step.
 
         Raises:
-            FailedPreconditionError: the session is closed.
+            FailedPreconditionError: the session is closed. UnavailableError: the task is stopping.
         """
         self.running.add(token)
-        if self.is_closed:
+        if self.closed is not None:
             self.leave(token)
-            raise FailedPreconditionError("Session is closed.")
+            raise type(self.closed)(self.closed.message)
 
     def leave(self, token: CancellationToken) -> None:
         self.running.discard(token)
-        if self.is_closed and not self.running:
+        if self.closed is not None and not self.running:
             self.idle.set()
 
     def close(self, reason: OpError) -> None:
         """Cancel what clients run here."""
-        self.is_closed = True
+        self.closed = closed_by(reason)
         for token in list(self.running):
             token.cancel(reason)
         if not self.running:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.data import Dataset, make_initializable_iterator
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import AbortedError, InvalidArgumentError, OpError, UnavailableError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.train.server_lib import ClusterSpec, Server
@@ -104,6 +105,40 @@ def test_a_cluster_by_hand(through_grpc: bool) -> None:
     finally:
         for server in servers:
             server.stop(0)
+
+
+@pytest.mark.parametrize("through_grpc", [False, True])
+@pytest.mark.parametrize("place", ["ps", "worker"])
+def test_steps_of_a_task_that_stops_may_be_tried_again(through_grpc: bool, place: str) -> None:
+    """Whatever they are doing: who is told that a session is closed, or a step cancelled, takes that for an end."""
+    config = config_pb2.ConfigProto()
+    config.rpc_options.use_rpc_for_inprocess_master = through_grpc
+    for _ in range(5):
+        ports = free_ports(2)
+        spec = ClusterSpec({"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{ports[1]}"]})
+        servers = [Server(spec, job, 0) for job in spec.jobs]
+        graph = Graph()
+        with graph.as_default(), graph.device(f"/job:{place}/task:0"):
+            fetched = apply_op("Mul", x=constant([1.0, 2.0]), y=constant(2.0))
+        session, begun = Session(servers[1].target, graph, config), threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            failed = pool.submit(_run_until_it_fails, session, fetched, begun)
+            begun.wait()
+            servers[1].stop(0)
+            error = failed.result()
+        servers[0].stop(0)
+        assert isinstance(error, (AbortedError, UnavailableError)), repr(error)
+
+
+def _run_until_it_fails(session: Session, fetched: Any, begun: threading.Event) -> OpError:
+    try:
+        while True:
+            session.run(fetched)
+            begun.set()
+    except OpError as e:
+        return e
+    finally:
+        begun.set()
 
 
 def test_iterators_of_graphs_that_follow_each_other_at_a_server() -> None:

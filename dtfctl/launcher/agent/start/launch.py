@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -296,7 +295,7 @@ def script_path(agent_folder: Path, sha256: str, name: str) -> Path:
 
     Alone in its folder, which its imports look in: a script of the same content and another name is a module, too.
     """
-    return agent_folder / "scripts" / hashlib.sha256(f"{name}\0{sha256}".encode()).hexdigest() / name
+    return agent_folder / "scripts" / sha256 / name / name
 
 
 def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
