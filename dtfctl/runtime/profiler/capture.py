@@ -20,13 +20,14 @@ from dtfctl.runtime.steps.recording import Event, Kind
 
 ANSWER_S = 10.0
 CONNECT_S = 3.0
-LOOK_S = 0.1
+# How often tasks are asked how far they are: at first, and after a while, as each answer takes them a millisecond.
+LOOK_S, LOOKS_SHARE, SELDOM_S = 0.1, 0.25, 1.0
 # A task gets so many times the steps that were asked for, when others get fewer.
 _MOST_TIMES = 4
 _FEW_STEPS = 3
-# What recording a short step costs (its tensors, waits and parts), which share of all steps' time it may take, and how
-# many steps may lie between two that are recorded.
-_COST_US, _COSTS_SHARE, _FARTHEST = 120.0, 0.02, 500
+# What recording a step costs (some fifty tensors, waits and parts, in all its tasks), which share of all steps' time it
+# may take, and how many steps may lie between two that are recorded.
+_COST_US, _COSTS_SHARE, _FARTHEST = 360.0, 0.02, 500
 # Exchanges to find out how far a task's clock is from this one's, before and after.
 _CLOCK_ROUNDS = 8
 
@@ -168,7 +169,8 @@ def capture(
             until = began + seconds
             paces = {task.record.name: task.step_us * every / 1e6 for task in tasks}
             while time.monotonic() < until and any(task.is_running for task in tasks):
-                time.sleep(min(LOOK_S, max(until - time.monotonic(), 0)))
+                passed = time.monotonic() - began
+                time.sleep(max(min(max(LOOK_S, passed * LOOKS_SHARE), SELDOM_S, seconds - passed), 0))
                 counts = dict(_looked(tasks, question))
                 told(counts)
                 if _is_enough(counts, paces, steps, time.monotonic() - began):
@@ -233,8 +235,8 @@ def _every(steps_us: Sequence[float]) -> int:
     Args:
         steps_us: how long a step takes in each task that runs any.
 
-    >>> _every([200.0, 5000.0]), _every([5000.0]), _every([])
-    (30, 2, 1)
+    >>> _every([200.0, 5000.0]), _every([5000.0]), _every([18000.0]), _every([])
+    (90, 4, 1, 1)
     """
     return min(math.ceil(_COST_US / (_COSTS_SHARE * min(steps_us))), _FARTHEST) if steps_us else 1
 

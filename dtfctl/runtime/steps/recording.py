@@ -37,7 +37,7 @@ MOST_EVENTS = 200_000
 MOST_S = 600.0
 """How long a recording may last."""
 # What part of the time of a part's runs the timing of its nodes may take, and the most runs from one to the next.
-_NODES_SHARE, _FARTHEST = 0.04, 1000
+_NODES_SHARE, _FARTHEST = 0.02, 1000
 # How often two clocks are compared; the shortest time counts.
 _LOOKS = 5
 
