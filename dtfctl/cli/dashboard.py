@@ -2,83 +2,73 @@
 
 from __future__ import annotations
 
-import contextlib
-import html
-import os
 import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from dtfctl.cli._command import Session, command
-from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.paths import ClusterPaths
 
 
 @command(
-    examples=["dtfctl dashboard", "dtfctl dashboard --no-browser --port 8899", "dtfctl dashboard -c prod -o json"],
+    examples=[
+        "dtfctl dashboard",
+        "dtfctl dashboard --no-browser --port 8899",
+        "dtfctl dashboard -c prod -o json",
+        "dtfctl dashboard --stop",
+    ],
     exits=[0, 2, 4, 7, 8],
 )
 def dashboard(
     session: Session,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port to open; 0 for a free one.")
-    ] = 0,
+        Optional[int],  # noqa: UP045
+        typer.Option("--port", metavar="N", min=0, max=65535, help="The port to open; 0, or none, for a free one."),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the page, for all who look at it.")] = False,
 ) -> int:
     """Show the cluster in a browser: tasks, jobs with plots and logs, graphs, timelines, links, events, studies.
 
-    Prints the page's address as the first line, and serves it until Ctrl-C, on this machine's loopback only, to your
-    own processes that know the token in it. From another machine: ssh -L 8899:127.0.0.1:8899, with --port 8899. What
-    the page does (cancel, restart, drain) it does as you. It needs no network.
+    The controller serves the page, on its machine's loopback only, to your own processes that know the token in its
+    address. It stays until --stop or `dtfctl down`; asked again, the command prints the same address. Where the
+    controller runs on a host, the command leads there from this machine until Ctrl-C. From another machine: ssh -L
+    8899:127.0.0.1:8899, with --port 8899. What the page does (cancel, restart, drain) it does as you. It needs no
+    network. `dashboard: {port: N}` in the cluster's file has it up with the cluster.
     """
-    from dtfctl.dashboard.server import Dashboard
-
     screen = session.screen
     cluster = session.open()
-    api, name = session.api, cluster.name
-    try:
-        page = Dashboard(lambda: api.Cluster(name), port, ClusterPaths.of(name).studies)
-    except OSError as error:
-        raise Conflict(f"the port {port} cannot be opened: {error.strerror}", "choose another with --port") from None
-    # Whatever ends it: the file by which a browser is opened goes, too.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    name = cluster.name
+    if stop:
+        was_open = cluster.close_dashboard()
+        if screen.is_data:
+            screen.record("Dashboard", {"cluster": name, "url": None})
+        else:
+            screen.note(f"the dashboard of {name} is ended" if was_open else f"{name} has no dashboard open")
+        return 0
+    opened = cluster.open_dashboard(port)
+    # Whatever ends it: what it has opened goes, too.
+    for number in (signal.SIGTERM, signal.SIGHUP) if opened.is_led else ():
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, signal.default_int_handler)
-    page.start()
     try:
         if screen.is_data:
-            screen.record("Dashboard", {"cluster": name, "url": page.url})
+            screen.record("Dashboard", {"cluster": name, "url": opened.url})
         else:
-            screen.print(page.url)
+            screen.print(opened.url)
             sys.stdout.flush()
-            screen.note(f"shows {name} until Ctrl-C")
-        with contextlib.nullcontext() if no_browser or screen.is_data else _opened(page.url, name):
+            stays = "until Ctrl-C" if opened.is_led else "until `dtfctl dashboard --stop`, or `down`"
+            screen.note(f"shows {name} {stays}")
+        if not no_browser and not screen.is_data:
+            webbrowser.open(opened.opener().as_uri())
+        if opened.is_led:
             # Ended by Ctrl-C.
             threading.Event().wait()
     except KeyboardInterrupt:
         return 0
     finally:
-        page.close()
+        opened.close()
     return 0
-
-
-@contextlib.contextmanager
-def _opened(url: str, cluster: str) -> Iterator[None]:
-    """Open a browser by a file that only this user can read: what stands on a command line everybody can."""
-    file = Path(ClusterPaths.of(cluster).folder) / f"dashboard-{os.getpid()}.html"
-    address = html.escape(url, quote=True)
-    try:
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-            out.write(
-                f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">dtfctl</a>'
-            )
-        webbrowser.open(file.as_uri())
-        yield
-    finally:
-        file.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ What names another host than loopback is refused (DNS rebinding), and so is what
 from __future__ import annotations
 
 import gzip
+import hashlib
 import hmac
 import json
 import logging
@@ -76,18 +77,35 @@ class Dashboard:
     Attributes:
         port: where it listens on loopback.
         token: who says it is let in.
+        cookie: the name of the cookie that says so from then on.
     """
 
-    def __init__(self, open_cluster: Callable[[], Cluster], port: int = 0, studies: Path | None = None) -> None:
-        """Listen; 0 takes a free port. `studies` has what `dtfctl tune` tells. Raises OSError: the port is taken."""
+    def __init__(
+        self,
+        open_cluster: Callable[[], Cluster],
+        *,
+        door: socket.socket | None = None,
+        token: str = "",
+        session: str = "",
+        studies: Path | None = None,
+    ) -> None:
+        """Take what is needed to serve.
+
+        Args:
+            open_cluster: gives a cluster for one thread alone.
+            door: listens on loopback; None: a free port is opened.
+            token, session: what lets in, and what the cookie says that is given for it; made where they are empty.
+            studies: has what `dtfctl tune` tells.
+        """
         self.open_cluster = open_cluster
-        self.token = secrets.token_urlsafe(24)
-        self.session = secrets.token_urlsafe(24)
+        self.token = token or secrets.token_urlsafe(24)
+        self.session = session or secrets.token_urlsafe(24)
+        self.cookie = f"dtfctl-{hashlib.sha256(self.session.encode()).hexdigest()[:12]}"
         self.feed = Feed(open_cluster, Studies(studies) if studies is not None else None)
         self.gateway = Gateway(open_cluster, lambda job: self.feed.known("job", job), self.feed.tasks)
         self.scalars = Scalars(open_cluster)
         self.files = _files()
-        doors = listen_tcp("127.0.0.1", port)
+        doors = [door] if door is not None else listen_tcp("127.0.0.1", 0)
         self.port: int = doors[0].getsockname()[1]
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._listener = Listener(doors, self._meet, name="dashboard", owners_only=True)
@@ -238,8 +256,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _cookie(self) -> str:
-        # Browsers send a cookie to all ports of a host.
-        return f"dtfctl-{self._dashboard.port}"
+        # Browsers send a cookie to all ports of a host, and one page may be behind several.
+        return self._dashboard.cookie
 
     @property
     def _is_known(self) -> bool:

@@ -54,6 +54,7 @@ from dtfctl.launcher.transfer.trees import Received
 if TYPE_CHECKING:
     from dtfctl.launcher.operator import doctor
     from dtfctl.launcher.operator.completion import Names
+    from dtfctl.launcher.operator.dashboard import OpenedDashboard
     from dtfctl.launcher.operator.graphs import GraphView
     from dtfctl.launcher.operator.serving import Served, ServeRequest
     from dtfctl.launcher.operator.tunnel import Tunnel
@@ -499,6 +500,25 @@ class Cluster:
         from dtfctl.launcher.operator.tunnel import Tunnel
 
         return Tunnel(self._connection.paths, self.status(), task, port)
+
+    def open_dashboard(self, port: int | None = None) -> OpenedDashboard:
+        """Have the controller serve the dashboard, if it does not yet, until `close_dashboard` or `down`.
+
+        Args:
+            port: of this machine; None: where it is, or a free one.
+
+        Raises:
+            Conflict: the port is taken, or the cluster's file says another. ClusterFailed: it cannot be served.
+        """
+        from dtfctl.launcher.operator import dashboard
+
+        return dashboard.open_dashboard(self._connection, port)
+
+    def close_dashboard(self) -> bool:
+        """End the dashboard, for all who look at it; False where there was none. Raises Conflict: the file wants it."""
+        from dtfctl.launcher.operator import dashboard
+
+        return dashboard.close_dashboard(self._connection)
 
     def profile(
         self,

@@ -7,6 +7,7 @@
         cluster.json          name, when it was made, where its sockets are
         owner.json            who brought it up, from where
         controller.json       pid, address and pulse of the running controller
+        dashboard.json        where the dashboard is to be, and its token; dashboard-process.json: who serves it
         run/                  sockets (0700): where commands on its machine call it; what SSH forwards
         spec.json             a copy of the spec
         controller.db         desired state, jobs and events (SQLite)
@@ -113,6 +114,24 @@ class ClusterPaths:
     def studies(self) -> Path:
         """What `dtfctl tune` tells the dashboard."""
         return self.folder / "studies"
+
+    @property
+    def dashboard(self) -> Path:
+        """Exists while the dashboard is wanted: at which port, and who is let in."""
+        return self.folder / "dashboard.json"
+
+    @property
+    def dashboard_process(self) -> Path:
+        return self.folder / "dashboard-process.json"
+
+    @property
+    def dashboard_lock(self) -> Path:
+        return self.folder / "dashboard.lock"
+
+    @property
+    def dashboard_opener(self) -> Path:
+        """Leads a browser to the dashboard: what stands on a command line everybody can read."""
+        return self.folder / "dashboard.html"
 
     @property
     def readers(self) -> Path:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -22,7 +20,6 @@ from dtfctl.dashboard.server import Dashboard
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import GrantStatus, JobRequest
 from dtfctl.launcher.operator.serving import ServeRequest
-from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.conftest import spec_of, wait_until
 from tests.doubles.launcher import status, task
 from tests.support.browser import python_with
@@ -106,20 +103,10 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
             found.down(grace_s=1.0)
 
 
-@contextlib.contextmanager
-def running_dashboard() -> Iterator[str]:
-    """Its address, while the command runs."""
+def opened_dashboard() -> str:
+    """Its address, which stays as long as the cluster."""
     command = [sys.executable, "-m", "dtfctl", "dashboard", "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout.strip()
 
 
 @pytest.fixture
@@ -129,9 +116,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def dashboard(cluster: Cluster) -> Iterator[str]:
-    with running_dashboard() as address:
-        yield address
+def dashboard(cluster: Cluster) -> str:
+    return opened_dashboard()
 
 
 @dataclass
@@ -152,11 +138,11 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("watched")
     script = folder / "job.py"
     script.write_text(JOB)
-    with running_cluster(folder) as cluster, running_dashboard() as address:
+    with running_cluster(folder) as cluster:
         request = JobRequest(str(script), ("<script>window.owned=1</script>",), replication="in-graph")
         job = cluster.submit(request)
         wait_until(lambda: cluster.job(job).progress is not None, "the job trains", 900.0)
-        yield Watched(cluster, job, address)
+        yield Watched(cluster, job, opened_dashboard())
 
 
 def look(url: str, job: str, *words: str) -> dict[str, Any]:
@@ -259,8 +245,7 @@ def test_a_job_that_ended_before_anybody_looked_has_its_plots_and_its_graph(clus
     (tmp_path / "short.py").write_text(SHORT)
     job = cluster.submit(JobRequest(str(tmp_path / "short.py"), replication="in-graph"))
     wait_until(lambda: cluster.job(job).state == "succeeded", "it has ended", 900.0)
-    with running_dashboard() as address:
-        assert look(address, job, "--only", "history")["said"] == "loss: now 0.1"
+    assert look(opened_dashboard(), job, "--only", "history")["said"] == "loss: now 0.1"
 
 
 @pytest.mark.slow
@@ -302,44 +287,3 @@ def test_a_study_is_seen_while_it_runs(cluster: Cluster, dashboard: str, tmp_pat
     # The dot and the line of the trial whose link has the focus.
     assert found["pointed"] == [True, True]
     assert found["owned"] == ["undefined", 0] and not found["wide"]
-
-
-def test_the_command_serves_its_page_to_who_has_the_token(cluster: Cluster, dashboard: str) -> None:
-    address, _, token = dashboard.partition("/#token=")
-    port = int(address.rpartition(":")[2])
-    assert address == f"http://127.0.0.1:{port}" and len(token) >= 32
-
-    def ask(method: str, path: str, body: str | None = None, **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request(method, path, body, headers)
-        return connection.getresponse()
-
-    assert ask("GET", "/").status == 200
-    assert ask("GET", "/api/stream").status == 401
-    login = ask("POST", "/login", json.dumps({"token": token}), Origin=address)
-    stream = ask("GET", "/api/stream", Cookie=login.headers["Set-Cookie"].partition(";")[0])
-    first = json.loads(stream.readline().removeprefix(b"data: "))
-    told = {(kind, name) for kind, name, _ in first["set"]}
-    while ("task", "worker/1") not in told:
-        line = stream.readline()
-        if line.startswith(b"data: "):
-            told |= {(kind, name) for kind, name, _ in json.loads(line[6:])["set"]}
-    assert ("task", "ps/0") in told
-
-
-def test_however_it_is_ended_the_file_with_the_token_goes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BROWSER", "true")
-    folder = ClusterPaths.of(cluster.name).folder
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        words = [sys.executable, "-m", "dtfctl", "dashboard"]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            wait_until(lambda: any(folder.glob("dashboard-*.html")), "a file that opens the page")
-            found = folder.glob("dashboard-*.html")
-            assert [file.stat().st_mode & 0o777 for file in found] == [0o600]
-            process.send_signal(number)
-            assert process.wait(60) == 0
-            assert not list(folder.glob("dashboard-*.html"))
-        finally:
-            process.kill()
-            process.communicate()

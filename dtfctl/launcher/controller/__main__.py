@@ -18,6 +18,7 @@ from dtfctl.launcher.controller import rebuild
 from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.controller.serve import metrics
 from dtfctl.launcher.controller.serve.certificate_service import CertificateService
+from dtfctl.launcher.controller.serve.dashboard import DashboardKeeper
 from dtfctl.launcher.controller.serve.metrics_page import MetricsPage
 from dtfctl.launcher.controller.serve.relay import Relay
 from dtfctl.launcher.controller.serve.service import ControllerService
@@ -27,6 +28,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.hosts import HostProviders
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Server, serve
+from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.daemon import own_lock
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.launcher.system.procfs import identify
@@ -71,7 +73,13 @@ def run(paths: ClusterPaths) -> int:
     engine = ControllerLoop(paths, created, providers)
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))
-    services = (ControllerService(engine, page.open), Relay(engine), CertificateService(engine))
+    dashboard = DashboardKeeper(paths, lambda text: engine.tell("controller.dashboard", "controller", text))
+
+    def follow(spec: ClusterSpec) -> None:
+        page.open(spec)
+        dashboard.follow(spec)
+
+    services = (ControllerService(engine, follow), Relay(engine), CertificateService(engine), dashboard)
     handlers = {method: handler for service in services for method, handler in service.handlers().items()}
     server = _serve(handlers, tls, listen, paths)
     known = engine.current_spec()
@@ -88,7 +96,11 @@ def run(paths: ClusterPaths) -> int:
         "pulse": engine.pulse.fd,
     }
     write_whole(paths.controller_info, json.dumps(found).encode())
+    if not engine.is_going_down:
+        dashboard.resume(known)
     engine.run()
+    # While this one answers: the page's process would have it started again.
+    dashboard.end()
     page.close()
     providers.close()
     server.stop(STOP_S)

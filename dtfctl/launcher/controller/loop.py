@@ -78,7 +78,7 @@ class ControllerLoop:
         self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
         self.links = LinkRecord(self.store)
         self.count = HostCount(self.store.add_event)
-        self._keeper = Keeper(paths.name, TlsFiles.of(paths.certificates, "controller"), self._heard)
+        self._keeper = Keeper(paths.name, TlsFiles.of(paths.certificates, "controller"), self.tell)
         self.tasks = TaskManager(paths, self._desired_state, self.hosts, self.links, self._keeper)
         self.jobs = JobManager(paths, self._desired_state, self.hosts, self._mailbox)
         self.copies = CopyMaker(paths, self._desired_state, self._epoch)
@@ -207,14 +207,14 @@ class ControllerLoop:
         if len(before) != len(jobs) or any(old is not new for old, new in zip(before, jobs, strict=False)):
             self._desired_state.changed = True
 
-    def _heard(self, kind: str, subject: str, reason: str) -> None:
-        """Tell what has happened to copies on this machine. Any thread."""
+    def tell(self, kind: str, subject: str, reason: str) -> None:
+        """Tell what has happened on this machine. Any thread."""
 
-        def tell() -> None:
+        def add() -> None:
             with self.store.transaction():
                 self.store.add_event(kind, subject, reason)
 
-        self._mailbox.post(tell)
+        self._mailbox.post(add)
 
     def _tell_operations(self, before: int = 0, cause: str = "") -> None:
         """Tell of what has happened; `cause` is why everything after event `before` has."""
@@ -329,6 +329,10 @@ class ControllerLoop:
             self.finish()
 
     # ------------------------------------------------------------------ down
+
+    @property
+    def is_going_down(self) -> bool:
+        return self._desired_state.going_down
 
     def begin_down(self) -> None:
         """Start nothing from now on. Any thread."""

@@ -30,6 +30,7 @@ from dtfctl.launcher.messages.controller import (
     SubmitReply,
     SubmitRequest,
 )
+from dtfctl.launcher.messages.dashboard import DashboardClosed, DashboardReply, DashboardRequest
 from dtfctl.launcher.messages.files import (
     BlobHeld,
     BlobPiece,
@@ -56,6 +57,8 @@ SCALE = Method(SERVICE, "Scale", ScaleRequest, ApplyReply, CLI, is_operation=Tru
 DESIRE_HOSTS = Method(SERVICE, "DesireHosts", DesireHostsRequest, DesireHostsReply, CLI, is_operation=True)
 READ_LOGS = Method(SERVICE, "ReadLogs", LogsRequest, LogsReply, CLI)
 EVENTS = Method(SERVICE, "Events", EventsRequest, EventsReply, CLI)
+OPEN_DASHBOARD = Method(SERVICE, "OpenDashboard", DashboardRequest, DashboardReply, CLI)
+CLOSE_DASHBOARD = Method(SERVICE, "CloseDashboard", Nothing, DashboardClosed, CLI)
 CERTIFICATES = Method(SERVICE, "Certificates", CertificatesRequest, CertificatesReply, CLI)
 DOWN = Method(SERVICE, "Down", DownRequest, DownReply, CLI, is_operation=True)
 

@@ -23,7 +23,7 @@ from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LoginError, 
 from dtfctl.launcher.identity.certificates import FORMER
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.operator import controller_client
-from dtfctl.launcher.operator.local_controller import LocalController, end_controller, find_controller
+from dtfctl.launcher.operator.local_controller import LocalController, end_controller, end_page, find_controller
 from dtfctl.launcher.operator.remote_controller import Place, RemoteController, settle_on
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage
@@ -61,6 +61,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     ours = paths.database.exists() and all(item["ours"] for item in found.values())
     if ours and not paths.controller_place.exists():
         return
+    end_page(paths)
     running = find_controller(paths)
     if running is not None:
         end_controller(running[0])

@@ -18,7 +18,7 @@ import asyncssh
 from dtfctl.launcher.errors import Conflict
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.operator import controller_client
-from dtfctl.launcher.operator.local_controller import end_controller, find_controller, forget
+from dtfctl.launcher.operator.local_controller import end_controller, end_page, find_controller, forget
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.providers.base import HostFailed
@@ -69,6 +69,7 @@ def clean_hosts(
     paths = ClusterPaths.of(spec.cluster)
     if controller_client.read_created(paths) is not None and not force:
         raise Conflict(f"cluster {spec.cluster} is up", f"take it down first: dtfctl down -c {spec.cluster}")
+    end_page(paths)
     running = find_controller(paths)
     if running is not None:
         end_controller(running[0])  # `force`: it is this machine's own

@@ -24,6 +24,7 @@ from dtfctl.net.address import UNIX
 START_S = 180.0
 POLL_S = 0.01
 DYING_S = 0.5
+LOOPBACK = "127.0.0.1"
 
 
 class ControllerProcess(Protocol):
@@ -53,6 +54,9 @@ class ControllerProcess(Protocol):
 
     def reach(self, address: str) -> str:
         """Make an address of the controller's machine one that can be called from here."""
+
+    def lead(self, port: int) -> str:
+        """Make a port of the loopback of the controller's machine an address that can be called from here."""
 
     def wait_gone(self) -> None:
         """Wait until no controller runs and none is on its way."""
@@ -96,6 +100,9 @@ class LocalController:
 
     def reach(self, address: str) -> str:
         return address
+
+    def lead(self, port: int) -> str:
+        return f"{LOOPBACK}:{port}"
 
     def wait_gone(self) -> None:
         wait_gone(self._paths)
@@ -171,6 +178,7 @@ def wait_gone(paths: ClusterPaths, timeout_s: float = 10.0) -> None:
 
 def forget(paths: ClusterPaths, keep_logs: bool = True) -> None:
     """Delete what is left of a cluster whose processes have ended; checkpoints stay, and logs if wanted."""
+    end_page(paths)
     hosts = paths.folder / "hosts"
     for host in hosts.iterdir() if hosts.is_dir() else ():
         remove_socket_folder(host)
@@ -179,6 +187,16 @@ def forget(paths: ClusterPaths, keep_logs: bool = True) -> None:
         path.unlink(missing_ok=True)
     if paths.logs.is_dir() and not (keep_logs and any(paths.logs.iterdir())):
         shutil.rmtree(paths.logs)
+
+
+def end_page(paths: ClusterPaths) -> None:
+    """End the dashboard for good, where its controller cannot: it would have that started again."""
+    if not paths.dashboard_lock.exists():
+        return
+    from dtfctl.launcher.controller.serve.dashboard import end_dashboard, forget_dashboard
+
+    end_dashboard(paths)
+    forget_dashboard(paths)
 
 
 def remove_files(paths: ClusterPaths) -> None:

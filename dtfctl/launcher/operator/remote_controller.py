@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.operator.controller_over_ssh import Operator
 
 KNOCK_S = 1.0
+LOOPBACK = "127.0.0.1"
 LOG_BYTES = 1 << 20
 
 
@@ -205,6 +206,10 @@ class RemoteController:
 
     def reach(self, address: str) -> str:
         return address if answers(address, KNOCK_S) else self._through_ssh(address)
+
+    def lead(self, port: int) -> str:
+        # What listens at that port here is another one.
+        return self._through_ssh(f"{LOOPBACK}:{port}")
 
     def wait_gone(self) -> None:
         """Wait for nothing: `forget` waits."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
-import logging
 import shutil
 import signal
 import socket
@@ -16,18 +15,13 @@ from pathlib import Path
 
 from dtfctl import guard
 from dtfctl.launcher.errors import Conflict, NotFound
-from dtfctl.net.admission import WITHIN_S
-from dtfctl.net.listener import Guest, Listener, listen_tcp
-
-log = logging.getLogger(__name__)
+from dtfctl.launcher.operator.passage import Passage
+from dtfctl.net.address import UNIX, connect
 
 INSTALL = "pip install tensorboard 'setuptools<81', and tensorboard-plugin-profile for its profile page"
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-MOST_HEAD = 64 * 1024
-PIECE = 256 * 1024
 STOP_S = 5.0
+CONNECT_S = 5.0
 _PR_SET_PDEATHSIG = 1
-_REFUSED = b"HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 # TensorBoard's own server, at a socket; the address of the port before it is what it tells others of itself.
 _SERVE = """
 import sys
@@ -75,11 +69,10 @@ class TensorBoard:
     """
 
     def __init__(self, python: str, folder: Path, port: int = 0) -> None:
-        doors = listen_tcp("127.0.0.1", port)
-        self.port: int = doors[0].getsockname()[1]
+        self._passage = Passage(port, self._lead, "tensorboard")
+        self.port = self._passage.port
         self._place = tempfile.TemporaryDirectory(prefix="dtf-")
         self._socket = str(Path(self._place.name) / "board")
-        self._listener = Listener(doors, self._meet, name="tensorboard", owners_only=True)
         self._words = [python, "-P", "-c", _SERVE, str(folder), self._socket, self.url]
         self._process: subprocess.Popen[str] | None = None
 
@@ -106,10 +99,10 @@ class TensorBoard:
             raise Conflict(f"TensorBoard has ended with {process.wait()}: {' '.join(said[-3:])}", INSTALL)
         # What it says later nobody reads, and it shall not wait for that.
         guard.once(_drain, (process.stdout,), name="tensorboard-out").start()
-        self._listener.start()
+        self._passage.start()
 
     def close(self) -> None:
-        self._listener.close()
+        self._passage.close()
         process = self._process
         if process is not None:
             process.terminate()
@@ -125,56 +118,8 @@ class TensorBoard:
         assert self._process is not None
         return self._process.wait()
 
-    def _meet(self, guest: Guest) -> None:
-        try:
-            guest.socket.settimeout(WITHIN_S)
-            head = _head(guest.socket)
-            if not _is_for_here(head):
-                guest.socket.sendall(
-                    b"HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-                )
-                return
-            guest.admit()
-            with socket.socket(socket.AF_UNIX) as inner:
-                inner.connect(self._socket)
-                inner.sendall(head)
-                guest.socket.settimeout(None)
-                back = guard.once(_pump, (inner, guest.socket), name="tensorboard-back")
-                back.start()
-                _pump(guest.socket, inner)
-                back.join()
-        except OSError as error:
-            log.debug("a browser is gone: %s", error)
-        finally:
-            guest.close()
-
-
-def _head(connection: socket.socket) -> bytes:
-    """Read until the end of the first request's head. Raises OSError: it is too long, or does not end."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        piece = connection.recv(PIECE)
-        if not piece or len(data) > MOST_HEAD:
-            raise ConnectionError("no request of a browser")
-        data += piece
-    return data
-
-
-def _is_for_here(head: bytes) -> bool:
-    """Tell whether a browser asks for this machine by its own name, not by one that a page has made lead here."""
-    for line in head.split(b"\r\n\r\n")[0].split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"host":
-            return value.strip().decode(errors="replace").rpartition(":")[0] in LOOPBACK
-    return False
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while piece := source.recv(PIECE):
-            target.sendall(piece)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+    def _lead(self) -> socket.socket:
+        return connect(f"{UNIX}{self._socket}", CONNECT_S)
 
 
 def _drain(out: object) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 END_S = 10.0
+CONTROLLERS = (b"dtfctl.launcher.controller", b"dtfctl.dashboard")
 
 
 def stamp_path(cluster: str) -> str:
@@ -342,7 +343,7 @@ def drop_controller(folder: str) -> None:
 
 
 def controllers_of(cluster: str) -> list[int]:
-    """List the live controllers of a cluster; first the shells that would start them again."""
+    """List the live controllers of a cluster; first the shells that would start them again, and so would dashboards."""
     folder = os.fsencode(os.path.join(BASE, "controllers", "clusters", cluster))
     found: list[tuple[bool, int]] = []
     for name in os.listdir("/proc"):
@@ -354,8 +355,8 @@ def controllers_of(cluster: str) -> list[int]:
                 continue
         except (OSError, ValueError):
             continue  # it has just ended, or is none
-        if b"dtfctl.launcher.controller" in command and names(command, [folder]):
-            found.append((b"until" not in command, pid))
+        if any(program in command for program in CONTROLLERS) and names(command, [folder]):
+            found.append((b"dtfctl.dashboard" not in command and b"until" not in command, pid))
     return [pid for _, pid in sorted(found)]
 
 

@@ -170,6 +170,11 @@ def _there_is_room(spec: ClusterSpec, reader: Reader) -> None:
 
 def _ports_do_not_clash(spec: ClusterSpec, reader: Reader) -> None:
     ports = spec.ports
+    page = spec.dashboard.port
+    if page is not None and page == spec.metrics.port and reader.is_good("metrics") and reader.is_good("dashboard"):
+        reader.problem(
+            reader.mark("dashboard", "port"), f"port clash: {page} is the port of `metrics` too", "Choose another one."
+        )
     if ports.first is None or ports.last is None or not reader.is_good("ports"):
         return
     at = reader.mark("ports")
@@ -186,13 +191,13 @@ def _ports_do_not_clash(spec: ClusterSpec, reader: Reader) -> None:
                 f"{_count(size, 'port')} a host",
                 f"Expected `auto` or at least {per_host}, such as {_range(ports.first, per_host)}.",
             )
-    metrics = spec.metrics.port
-    if metrics is not None and reader.is_good("metrics") and ports.first <= metrics <= ports.last:
-        reader.problem(
-            reader.mark("metrics", "port"),
-            f"port clash: {metrics} is in `ports: {said}` too",
-            "Choose one outside that range.",
-        )
+    for name, port in (("metrics", spec.metrics.port), ("dashboard", spec.dashboard.port)):
+        if port is not None and reader.is_good(name) and ports.first <= port <= ports.last:
+            reader.problem(
+                reader.mark(name, "port"),
+                f"port clash: {port} is in `ports: {said}` too",
+                "Choose one outside that range.",
+            )
     if reader.is_good("hosts") and reader.is_good("ssh") and not spec.is_local:
         _ssh_is_outside(spec.ssh, said, ports.first, ports.last, reader)
 

@@ -35,7 +35,12 @@ from dtfctl.launcher.spec.kinds import (
     option,
 )
 from dtfctl.launcher.spec.lent import Ray as Ray, Slurm as Slurm
-from dtfctl.launcher.spec.places import ControllerPlace as ControllerPlace, Logs as Logs, Metrics as Metrics
+from dtfctl.launcher.spec.places import (
+    ControllerPlace as ControllerPlace,
+    Dashboard as Dashboard,
+    Logs as Logs,
+    Metrics as Metrics,
+)
 from dtfctl.launcher.spec.restarts import (
     BadHostWhen as BadHostWhen,
     Delay as Delay,
@@ -445,6 +450,7 @@ class ClusterSpec:
     runtime: Runtime = option(Table(Runtime), "How tasks exchange tensors.", "{transport: tcp}", factory=Runtime)
     logs: Logs = option(Table(Logs), "Logs.", "{rotate: 64MiB, keep: 3}", factory=Logs)
     metrics: Metrics = option(Table(Metrics), "Metrics.", "{port: 9464}", factory=Metrics)
+    dashboard: Dashboard = option(Table(Dashboard), "A page to look at.", "{port: 8899}", factory=Dashboard)
 
     @property
     def hosts(self) -> tuple[Host, ...]:

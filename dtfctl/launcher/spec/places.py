@@ -1,4 +1,4 @@
-"""The spec's `controller`, `logs` and `metrics`; part of `model.py`."""
+"""The spec's `controller`, `logs`, `metrics` and `dashboard`; part of `model.py`."""
 # ruff: noqa: RUF009  (`option` makes the dataclass field itself)
 
 from __future__ import annotations
@@ -44,6 +44,19 @@ class Metrics:
         "9464",
         default=None,
         default_text="no metrics page",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """The page that `dtfctl dashboard` opens."""
+
+    port: int | None = option(
+        Integer(low=0, high=65535),
+        "It is up with the cluster, at this port of the controller's loopback; 0: a free one.",
+        "8899",
+        default=None,
+        default_text="up when `dtfctl dashboard` asks for it",
     )
 
 

@@ -20,12 +20,14 @@ KEPT = '(until "$@"; do sleep 1; done) >&2 &'
 LIMIT = "ulimit -S -n {limit}; "
 
 
-def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path, kept: bool = False) -> bool:
+def start_daemon(
+    module: str, arguments: Sequence[str], *, log: Path, lock: Path, kept: bool = False, hand_on: Sequence[int] = ()
+) -> bool:
     """Run `python -m module --lock-fd N arguments` in a session of its own, its output appended to `log`.
 
     A shell in between forks and ends, so that the process is a child of init and not of the caller; with `kept` it
-    stays and starts the process again until it ends with 0. False when the lock is held: one runs already, or is on
-    its way.
+    stays and starts the process again until it ends with 0. It gets the descriptors in `hand_on`, too. False when the
+    lock is held: one runs already, or is on its way.
     """
     held = try_lock(lock)
     if held is None:
@@ -43,7 +45,7 @@ def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path
                 stdout=subprocess.DEVNULL,
                 stderr=fd,
                 start_new_session=True,
-                pass_fds=(held,),
+                pass_fds=(held, *hand_on),
                 check=True,
                 cwd="/",
             )

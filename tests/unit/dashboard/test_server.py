@@ -129,7 +129,7 @@ def test_a_stranger_gets_the_page_and_nothing_of_the_cluster(page: Page) -> None
         "/static/../server.py",
     ):
         assert page.ask(path).status == 401, path
-        assert page.ask(path, cookie=f"dtfctl-{page.dashboard.port}=guess").status == 401
+        assert page.ask(path, cookie=f"{page.dashboard.cookie}=guess").status == 401
     for path in ("/api/do", "/api/profile", "/rpc/j/worker/0/tensorflow.MasterService/RunStep"):
         assert page.ask(path, {"verb": "cancel", "what": "j"}).status == 401
     wrong = page.ask("/login", {"token": "guess"})
@@ -167,7 +167,7 @@ def test_what_is_no_request_of_the_page_is_refused(page: Page) -> None:
 
 def test_cookies_of_other_ports_do_not_hide_the_page_s_own(page: Page) -> None:
     own = page.login().partition(";")[0]
-    for others in ('state={"a":[1,2]}', "a b=1", "x", "x=\xff", f"dtfctl-{page.dashboard.port}=of another path"):
+    for others in ('state={"a":[1,2]}', "a b=1", "x", "x=\xff", f"{page.dashboard.cookie}=of another path"):
         assert json.load(page.ask("/api/me", cookie=f"{others}; {own}")) == {"known": True}, others
         assert json.load(page.ask("/api/me", cookie=f"{own}; {others}")) == {"known": True}, others
         assert json.load(page.ask("/api/me", cookie=others)) == {"known": False}, others

@@ -80,6 +80,8 @@ BASE = "cluster: dev\ntasks: {ps: 1, worker: 2}\n"
         ("ports: 2000-1000", 8, "the range 2000-1000 runs backwards", "Write 1000-2000."),
         ("ports: 2222", 1, "port clash: 3 tasks on 1 host, but `2222` is 1 port a host", "such as 2222-2224"),
         ("ports: 9000-9999\nmetrics: {port: 9464}", 11, "port clash: 9464 is in `ports: 9000-9999` too", ""),
+        ("ports: 9000-9999\ndashboard: {port: 9464}", 13, "port clash: 9464 is in `ports: 9000-9999` too", ""),
+        ("metrics: {port: 9464}\ndashboard: {port: 9464}", 13, "port clash: 9464 is the port of `metrics` too", ""),
         ("hosts: n1\nports: 20-30", 1, "port clash: `20-30` includes 22", ""),
         ("hosts: n1\nsecurity: {tls: none}", 12, "`tls: none` would let anyone", ""),
         ("logs: {rotate: 64}", 16, "`rotate` is the number `64`", "a size such as 512MiB"),

@@ -101,8 +101,8 @@ class ControllerService:
         if request.dry_run:
             return take(True)
         before = self._engine.call(self._engine.current_spec)
-        self._on_spec(spec)
         try:
+            self._on_spec(spec)
             return take(False)
         except LauncherError:
             if before is not None:
