@@ -29,10 +29,10 @@ FILES = 1024
 UP = f"""
 import resource, sys
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.spec.model import Metrics
+from dtfctl.launcher.spec.model import Dashboard, Metrics
 from tests.cluster.conftest import spec_of
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))
-result = Cluster.up(spec_of("besieged", worker=1, metrics=Metrics(int(sys.argv[1]))))
+result = Cluster.up(spec_of("besieged", worker=1, metrics=Metrics(int(sys.argv[1])), dashboard=Dashboard(0)))
 assert result.exit_code == 0, result.problems
 """
 JOB = """
@@ -55,6 +55,7 @@ PROGRAMS = {
     "dtfctl.task": "task",
     "dtfctl.seed": "seed",
     "dtfctl.plaintext_port": "`dtfctl connect`",
+    "dtfctl.dashboard": "dashboard",
     "keeper.py": "keeper",
 }
 NOT_NOW = {
@@ -65,7 +66,7 @@ NOT_NOW = {
     ("a job of `dtfctl serve`", "TCP"),
     ("a job of `dtfctl serve`", "`inside`"),
 }
-"""Rows of what is there at other times: a host behind a jump host, a first `up` of several hosts, a page to look at,
+"""Rows of what is there at other times: a host behind a jump host, a first `up` of several hosts, a page of a host,
 a model that is served."""
 MOST_BESIDES = 300
 """Descriptors that strangers leave a process."""

@@ -73,6 +73,14 @@ def servers(home: Path) -> list[int]:
     return [int(line.split()[0]) for line in processes_of(home) if "dtfctl.dashboard" in line]
 
 
+def kill_both(cluster: Cluster, home: Path) -> None:
+    """Kill page and controller, stopped first: either starts the other."""
+    both = (controller_pid(cluster), *servers(home))
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in both:
+            kill(pid, number)
+
+
 def ends(home: Path, url: str) -> None:
     wait_until(lambda: is_shut(url) and not servers(home), "the page is gone")
 
@@ -135,9 +143,8 @@ def test_a_page_whose_process_was_killed_comes_back_where_it_was(up: Up, home: P
     cookie = login(url)
     [pid] = servers(home)
     kill(pid)
-    # A browser that calls meanwhile waits.
+    wait_until(lambda: servers(home) and pid not in servers(home) and not is_shut(url), "it is back")
     assert knows(url, cookie)
-    assert pid not in servers(home)
     events = [event.reason for event in cluster.events() if event.kind == "controller.dashboard"]
     assert len(events) == 2 and "started again" in events[1]
 
@@ -155,7 +162,8 @@ def test_a_page_outlives_its_controller_and_brings_it_back(up: Up, home: Path) -
         return False
 
     wait_until(is_back, "the page's own calls start it again")
-    assert servers(home) == served and pids(cluster) == tasks
+    assert servers(home) == served
+    wait_until(lambda: pids(cluster) == tasks, "it knows its tasks")
     assert knows(url, cookie)
     assert Cluster.open(cluster.name).open_dashboard().url == url
     assert cluster.down(grace_s=0.5) == ()
@@ -168,14 +176,12 @@ def test_page_and_controller_that_died_together_come_back_by_any_command(up: Up,
     url = cluster.open_dashboard().url
     cookie = login(url)
     tasks = pids(cluster)
-    for pid in (*servers(home), controller_pid(cluster)):
-        kill(pid)
-    assert pids(Cluster.open(cluster.name)) == tasks
+    kill_both(cluster, home)
+    wait_until(lambda: pids(Cluster.open(cluster.name)) == tasks, "it knows its tasks")
     wait_until(lambda: not is_shut(url), "the page is back")
     assert knows(url, cookie)
     # Also where it is the next `up` that finds them dead.
-    for pid in (*servers(home), controller_pid(cluster)):
-        kill(pid)
+    kill_both(cluster, home)
     assert Cluster.up(spec_of(), task_command=STUB_COMMAND).exit_code == 0
     wait_until(lambda: len(servers(home)) == 1 and not is_shut(url), "the page is back")
 
@@ -254,8 +260,7 @@ def test_a_page_whose_own_port_is_taken_meanwhile_comes_back_elsewhere_or_when_i
     def lose_it(url: str) -> socket.socket:
         """Kill controller and page, and take the port before they come back."""
         port = int(url.partition("/#")[0].rpartition(":")[2])
-        for pid in (controller_pid(cluster), *servers(home)):
-            kill(pid)
+        kill_both(cluster, home)
         wait_until(lambda: not servers(home), "it is dead")
         return socket.create_server(("127.0.0.1", port))
 

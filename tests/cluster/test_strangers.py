@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -14,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.controller.serve.dashboard import read_page
 from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.messages.dashboard import ServedPage
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.operator.tunnel import Tunnel
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.spec.model import Metrics
+from dtfctl.launcher.spec.model import Dashboard, Metrics
 from dtfctl.launcher.system.procfs import identify
 from tests.cluster.conftest import processes_of, spec_of, wait_until
 from tests.cluster.strangers import PAGE, PREFACE, Port, greet, is_answered, listening_ports, make_expired, plain_answer
@@ -66,7 +69,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (base / "job.py").write_text("import time; print('up', flush=True); time.sleep(600)")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DTFCTL_HOME", str(base / "home"))
-        spec = spec_of("guarded", worker=1, metrics=Metrics(port), env={"API_TOKEN": SECRET})
+        spec = spec_of("guarded", worker=1, metrics=Metrics(port), dashboard=Dashboard(0), env={"API_TOKEN": SECRET})
         cluster = Cluster.up(spec).cluster
         assert cluster is not None
         try:
@@ -92,24 +95,42 @@ def authority_and_reader(running: Running, number: int) -> tuple[Path, TlsFiles,
     )
 
 
+def page(running: Running) -> ServedPage:
+    found = read_page(running.paths)
+    assert found is not None
+    return found
+
+
 def tunnel_port(running: Running) -> int:
     return int(running.tunnel.target.rpartition(":")[2])
+
+
+def plain_ports(running: Running) -> set[int]:
+    """Ports for this user's processes only, which know no TLS."""
+    return {tunnel_port(running), page(running).port}
 
 
 def test_every_port_refuses_strangers(running: Running, tmp_path: Path) -> None:
     ports = running.ports
     commands = " ".join(port.command for port in ports)
-    for process in ("launcher.controller", "launcher.agent", "dtfctl.task", "dtfctl.plaintext_port"):
+    for process in (
+        "launcher.controller",
+        "launcher.agent",
+        "dtfctl.task",
+        "dtfctl.plaintext_port",
+        "dtfctl.dashboard",
+    ):
         assert process in commands
     numbers = {port.number for port in ports}
     assert running.metrics_port in numbers
-    assert len(numbers) >= 6  # controller, metrics, agent, two tasks, tunnel
+    assert numbers >= plain_ports(running)
+    assert len(numbers) >= 7  # controller, metrics, agent, two tasks, tunnel, dashboard
     ensure_authority(tmp_path / "other", "guarded")
     forged = ensure_certificate(tmp_path / "other", "guarded", "cli")
     welcome: Counter[str] = Counter()
     for port in ports:
-        if port.number == tunnel_port(running):
-            continue  # for this user's processes only; below
+        if port.number in plain_ports(running):
+            continue  # below
         authority, mine, hello = authority_and_reader(running, port.number)
         expired = make_expired(tmp_path / str(port.number), authority, "cli")
         welcome[greet(port.number, mine, hello)] += 1
@@ -125,7 +146,7 @@ def test_the_certificate_for_metrics_opens_nothing_else(running: Running) -> Non
     user = TlsFiles.of(running.paths.certificates, "cli")
     assert not is_answered(running.metrics_port, user, PAGE)
     for port in running.ports:
-        if port.number not in (running.metrics_port, tunnel_port(running)):
+        if port.number not in {running.metrics_port, *plain_ports(running)}:
             assert not is_answered(port.number, reader, PREFACE), port
 
 
@@ -134,8 +155,8 @@ def test_the_metrics_page_is_what_prometheus_reads(running: Running) -> None:
 
     # What a task counts comes with its next beat.
     wait_until(lambda: "dtfctl_runtime_threads" in running.cluster.metrics(), "figures of a task come")
-    page = running.cluster.metrics()
-    names = {family.name for family in text_string_to_metric_families(page)}
+    text = running.cluster.metrics()
+    names = {family.name for family in text_string_to_metric_families(text)}
     assert {"dtfctl_task_restarts", "dtfctl_cluster_healthy", "dtfctl_host_up"} <= names
     config = running.cluster.scrape_config()
     assert all(Path(config["tls_config"][key]).is_file() for key in ("ca_file", "cert_file", "key_file"))
@@ -149,7 +170,7 @@ def test_nothing_listens_beyond_loopback(running: Running) -> None:
 def test_secrets_are_in_no_command_line_log_status_or_event(running: Running) -> None:
     keys = [path.read_text().splitlines()[1] for path in running.paths.certificates.rglob("*.key")]
     assert len(keys) >= 6
-    secrets = [SECRET, "PRIVATE KEY", *keys]
+    secrets = [SECRET, "PRIVATE KEY", *keys, page(running).token, page(running).session]
     for pid in running.pids:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         assert not [secret for secret in secrets if secret in command], pid
@@ -230,6 +251,15 @@ for port in facts["ports"]:
                 got.append(port)
     except OSError:
         pass
+for port in facts["plain"]:
+    for hello in (hello, b"GET / HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n" % port):
+        try:
+            with socket.create_connection(("127.0.0.1", port), 20) as plain:
+                plain.sendall(hello)
+                if plain.recv(999):
+                    got.append(port)
+        except OSError:
+            pass
 print(json.dumps({"uid": os.getuid(), "got": got}))
 """
 
@@ -242,11 +272,19 @@ def test_another_user_of_the_host_reaches_nothing(running: Running) -> None:
     sockets += [str(path) for pid in pids for path in _socket_files(pid)]
     assert sockets
     files = [str(path) for path in home.rglob("*")]
-    ports = [port.number for port in running.ports if port.number != tunnel_port(running)]
-    facts = {"paths": [str(home), *files], "pids": pids, "sockets": sockets, "ports": ports}
+    plain = plain_ports(running)
+    ports = [port.number for port in running.ports if port.number not in plain]
+    assert page(running).port in plain and greet_page(page(running).port) == 200, "it would answer this user"
+    facts = {"paths": [str(home), *files], "pids": pids, "sockets": sockets, "ports": ports, "plain": sorted(plain)}
     done = as_nobody(NOBODY, json.dumps(facts))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"uid": 65534, "got": []}
+
+
+def greet_page(number: int) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", number, timeout=60)
+    connection.request("GET", "/")
+    return connection.getresponse().status
 
 
 def _socket_files(pid: int) -> list[Path]:

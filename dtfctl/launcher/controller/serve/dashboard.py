@@ -5,8 +5,7 @@ hurt the controller. As all processes of a cluster it outlives the one above it.
 started again by its next call, and the new one takes it over. What is wanted is in a file, with the token; so the page
 comes back at its address, whoever died.
 
-The controller opens the port and hands it on, so that it says at once whether it is taken, and browsers that call while
-the process starts anew are not refused.
+The controller opens the port and hands it on, so that it says at once whether it is taken; it does not listen itself.
 """
 
 from __future__ import annotations
@@ -213,6 +212,7 @@ class DashboardKeeper:
             hand_on=[fd],
         ):
             self._started_at = time.monotonic()
+            self._shut()
 
     def _bind_again(self, page: ServedPage) -> socket.socket:
         try:
@@ -230,6 +230,9 @@ class DashboardKeeper:
     def _stop(self) -> None:
         self._started_at = 0.0
         end_dashboard(self._paths)
+        self._shut()
+
+    def _shut(self) -> None:
         if self._door is not None:
             self._door.close()
             self._door = None
