@@ -261,8 +261,15 @@ def test_a_page_whose_own_port_is_taken_meanwhile_comes_back_elsewhere_or_when_i
         """Kill controller and page, and take the port before they come back."""
         port = int(url.partition("/#")[0].rpartition(":")[2])
         kill_both(cluster, home)
-        wait_until(lambda: not servers(home), "it is dead")
-        return socket.create_server(("127.0.0.1", port))
+        taken: list[socket.socket] = []
+
+        def take() -> bool:
+            with contextlib.suppress(OSError):
+                taken.append(socket.create_server(("127.0.0.1", port)))
+            return bool(taken)
+
+        wait_until(take, "its port is free")
+        return taken[0]
 
     url = cluster.open_dashboard().url
     with lose_it(url):

@@ -48,6 +48,8 @@ LOOK_S = 0.25
 POLL_S = 0.01
 SERVED_S = 60.0
 STOP_S = 3.0
+FREED_S = 1.0
+"""The threads of a process that was killed may hold its port a little longer than itself."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 CALM_S = 60.0
@@ -215,11 +217,16 @@ class DashboardKeeper:
             self._shut()
 
     def _bind_again(self, page: ServedPage) -> socket.socket:
-        try:
-            return _bind(page.port)
-        except PortTaken:
-            if not page.any_port:
-                raise
+        deadline = time.monotonic() + FREED_S
+        while True:
+            try:
+                return _bind(page.port)
+            except PortTaken:
+                if time.monotonic() > deadline:
+                    if not page.any_port:
+                        raise
+                    break
+            time.sleep(POLL_S)
         door = _bind(0)
         moved = replace(page, port=door.getsockname()[1])
         write_whole(self._paths.dashboard, codec.encode(moved).encode())
