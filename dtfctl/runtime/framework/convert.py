@@ -55,10 +55,9 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def shape(self) -> TensorShape:
-        from dtfctl.runtime.framework.constant_value import constant_value
+        from dtfctl.runtime.framework.constant_value import constant_value_as_shape
 
-        known = None if self.dense_shape is None else constant_value(self.dense_shape)
-        return TensorShape(None) if known is None else TensorShape(known.tolist())
+        return TensorShape(None) if self.dense_shape is None else constant_value_as_shape(self.dense_shape)
 
     def get_shape(self) -> TensorShape:
         return self.shape

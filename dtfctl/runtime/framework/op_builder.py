@@ -132,7 +132,14 @@ def _convert_input(op_type: str, signature: OpSignature, arg: Arg, value: Any, a
     for item in items:
         if hint is not None and arg.dtype is None and arg.type_attr not in attrs:
             attrs[arg.type_attr] = as_dtype(hint).base_dtype
-        tensor = _convert_one(op_type, signature, arg, item, attrs)
+        try:
+            tensor = _convert_one(op_type, signature, arg, item, attrs)
+        except (TypeError, ValueError) as e:
+            raise TypeError(
+                f"Tensors in list passed to '{arg.name}' of '{op_type}' Op have types "
+                f"[{', '.join(_observed(v, arg) or '<NOT CONVERTIBLE TO TENSOR>' for v in items)}] that don't all "
+                f"match. {e}"
+            ) from e
         _infer_type(op_type, signature, arg, tensor, attrs)
         tensors.append(tensor)
     given = attrs.setdefault(arg.number_attr, len(tensors))
@@ -161,7 +168,10 @@ def _convert_one(op_type: str, signature: OpSignature, arg: Arg, value: Any, att
     except (TypeError, ValueError) as e:
         if wanted is None or value is None:
             raise
+        # What has a type of its own is of the wrong one, whatever refused to convert it.
         have = value.dtype.name if isinstance(value, Tensor) else None
+        if have is None and isinstance(e, ValueError):
+            have = _observed(value, arg)
         if have is not None:
             others = (
                 f" that does not match expected type of {wanted.name}"
@@ -173,6 +183,14 @@ def _convert_one(op_type: str, signature: OpSignature, arg: Arg, value: Any, att
     if arg.is_ref and not tensor.dtype.is_ref:
         raise TypeError(f"'{op_type}' Op requires that input '{arg.name}' be a mutable tensor (e.g.: a tf.Variable)")
     return tensor
+
+
+def _observed(value: Any, arg: Arg) -> str | None:
+    """Find the type that a value has if none is asked of it; None if it becomes no tensor."""
+    try:
+        return convert_to_tensor(value, as_ref=arg.is_ref).dtype.base_dtype.name
+    except (TypeError, ValueError):
+        return None
 
 
 def _first_with(signature: OpSignature, arg: Arg) -> str:

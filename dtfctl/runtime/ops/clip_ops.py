@@ -32,8 +32,8 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     """Replace elements below the minimum or above the maximum by it."""
     with name_scope(name, "clip_by_value") as scope:
         values = _values(t)
-        low = apply_op("Minimum", x=values, y=convert_to_tensor(clip_value_max, values.dtype.base_dtype))
-        clipped = apply_op("Maximum", scope, x=low, y=convert_to_tensor(clip_value_min, values.dtype.base_dtype))
+        low = apply_op("Minimum", x=values, y=clip_value_max)
+        clipped = apply_op("Maximum", scope, x=low, y=clip_value_min)
         clipped.set_shape(values.shape)
         return _with_values(t, clipped)
 

@@ -84,8 +84,8 @@ def _filled(shape: Any, dtype: DType, value: int) -> Tensor:
         zero = bool(value)
     with name_scope(None, "ones" if value else "zeros") as scope:
         dims = _shape_list(shape)
-        if not isinstance(dims, Tensor) and int(np.prod(dims)) < 1000:
-            return constant(zero, dtype, dims, name=scope)
+        if not isinstance(dims, Tensor) and (count := int(np.prod(dims))) < 1000:
+            return constant(zero if count else [], dtype, dims, name=scope)
         out: Tensor = apply_op("Fill", dims=_dims(shape), value=constant(zero, dtype), name=scope)
         return out
 

@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.ops import init_ops, nn_ops
+from dtfctl.runtime.ops import init_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
 from dtfctl.runtime.ops.layer_arguments import layer_scope, sized
 from dtfctl.runtime.ops.variable_scope import get_variable
@@ -80,19 +80,15 @@ def dense(
             f"Inputs to `dense` should have rank >= 2: expected min_ndim=2, found ndim={x.shape.rank}. "
             f"Full shape received: {x.shape}"
         )
+    if not (x.dtype.is_floating or x.dtype.is_complex):
+        raise TypeError(f"A dense layer has weights of its inputs' type, a floating-point one, not {x.dtype.name}")
     size = _last_dimension(x)
     with layer_scope(name, "dense", reuse):
         kernel = _kernel(x, [size, units], kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         if x.shape.rank == 2:
             out = apply_op("MatMul", a=x, b=kernel)
         else:
-            flat = apply_op("Reshape", tensor=x, shape=[-1, size])
-            product = apply_op("MatMul", a=flat, b=kernel)
-            leading = apply_op(
-                "StridedSlice", input=apply_op("Shape", input=x), begin=[0], end=[-1], strides=[1], begin_mask=1
-            )
-            shape = apply_op("ConcatV2", values=[leading, constant([units])], axis=0)
-            out = apply_op("Reshape", tensor=product, shape=shape)
+            out = math_ops.tensordot(x, kernel, [[x.shape.rank - 1], [0]])
             out.set_shape(x.shape[:-1].concatenate([units]))
         return _finish(
             out,

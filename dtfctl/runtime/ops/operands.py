@@ -15,7 +15,7 @@ from dtfctl.runtime.framework.operation import Tensor
 
 def typed_pair(x: Any, y: Any) -> tuple[Any, Any]:
     """Convert both operands, the first to a tensor: the one that has a type gives it to the other."""
-    if _has_dtype(x) or not _has_dtype(y):
+    if has_dtype(x) or not has_dtype(y):
         return convert_to_tensor(x, name="x"), y
     y = convert_to_tensor(y, name="y")
     return convert_to_tensor(x, y.dtype.base_dtype, name="x"), y
@@ -27,7 +27,7 @@ def second_operand(op: str, a: Tensor, b: Any) -> Tensor:
     Raises:
         TypeError: it is a tensor of another type.
     """
-    if isinstance(b, Tensor) and b.dtype.base_dtype is not a.dtype.base_dtype:
+    if has_dtype(b) and b.dtype.base_dtype is not a.dtype.base_dtype:
         raise TypeError(
             f"Input 'b' of '{op}' Op has type {b.dtype.base_dtype.name} that does not match type "
             f"{a.dtype.base_dtype.name} of argument 'a'."
@@ -35,7 +35,8 @@ def second_operand(op: str, a: Tensor, b: Any) -> Tensor:
     return convert_to_tensor(b, a.dtype.base_dtype, name="b")
 
 
-def _has_dtype(value: Any) -> bool:
+def has_dtype(value: Any) -> bool:
+    """Tell whether a value has a type of its own, as tensors and variables have; NumPy's are converted."""
     return isinstance(value, Tensor) or (hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)))
 
 
@@ -59,9 +60,9 @@ def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tens
     if y is None:
         return apply_op(op, x=x, name=name)
     with name_scope(name, _OPERATORS.get(op, op)) as scope:
-        if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        if isinstance(x, Tensor) and not has_dtype(y):
             y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
-        elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        elif isinstance(y, Tensor) and not has_dtype(x):
             x = convert_to_tensor(x, y.dtype.base_dtype, name="x")
         return apply_op(op, x=x, y=y, name=scope)
 

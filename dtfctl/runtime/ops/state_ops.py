@@ -43,7 +43,7 @@ def assign(
     return apply_op(
         "Assign",
         ref=_ref(ref),
-        value=convert_to_tensor(value, _dtype(ref)),
+        value=value,
         validate_shape=validate_shape,
         use_locking=use_locking,
         name=name,
@@ -54,7 +54,6 @@ def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str 
     """Add to a variable; gives the new value."""
     if isinstance(ref, ResourceVariable):
         return ref.assign_add(value, name=name)
-    value = convert_to_tensor(value, _dtype(ref))
     return apply_op("AssignAdd", ref=_ref(ref), value=value, use_locking=use_locking, name=name)
 
 
@@ -62,7 +61,6 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
     """Subtract from a variable; gives the new value."""
     if isinstance(ref, ResourceVariable):
         return ref.assign_sub(value, name=name)
-    value = convert_to_tensor(value, _dtype(ref))
     return apply_op("AssignSub", ref=_ref(ref), value=value, use_locking=use_locking, name=name)
 
 

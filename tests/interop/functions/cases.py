@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.interop.functions import made_and_refused
 from tests.interop.ragged.cases import Case, run
 
-CASES: dict[str, Case] = {}
+CASES: dict[str, Case] = dict(made_and_refused.CASES)
 
 
 def case(function: Case) -> Case:

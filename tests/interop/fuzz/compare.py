@@ -46,12 +46,10 @@ OTHER_NAMES = frozenset(
         "nn.silu",
         "nn.swish",
         "piecewise_constant",
-        "repeat",
         "saturate_cast",
         "sequence_mask",
         "size",
         "softmax_cross_entropy",
-        "tensordot",
         "cross",
         "sort",
         "linalg.expm",
@@ -93,7 +91,7 @@ def close(a: Any, b: Any) -> bool:
 
 
 # Calls that fail with TypeError here and with ValueError or another kind there, or the other way round.
-OTHER_ERRORS = frozenset(["zeros", "conv2d", "range", "[tensor]", "dense", "tensordot"])
+OTHER_ERRORS = frozenset(["zeros", "conv2d", "range", "[tensor]", "dense", "normalized"])
 
 
 def as_known(mine: Any, theirs: Any) -> bool:
@@ -108,6 +106,28 @@ def _slopes(ours: Any, theirs: Any) -> Any:
     if ours and isinstance(ours[0], list) and isinstance(theirs[0], list) and as_known(ours[0][2], theirs[0][2]):
         return [ours[0][1], ours[1]], [theirs[0][1], theirs[1]]
     return ours, theirs
+
+
+def _by_name(records: Any) -> dict[str, Any]:
+    """Records by their names, which may be there twice."""
+    found: dict[str, Any] = {}
+    for what, *record in records:
+        while what in found:
+            what += "'"
+        found[what] = record
+    return found
+
+
+def _unlike_values(have: Any) -> Iterator[tuple[str, str, Any, Any]]:
+    """Static shapes that the values have not: where they say more than TensorFlow's they must be right."""
+    for what, got in have["values"]:
+        made = have["items"][int(what.split()[0])][2]
+        for (name, _, static), value in zip((m for m in made if m[0]), got if isinstance(got, list) else ()):
+            if not as_known(value[0], static):
+                yield "shape of the value", f"{what} {name}", static, value[0]
+    for what, kind, got in have["gradients"]:
+        if isinstance(kind, list) and isinstance(got, list) and not as_known(got[0][0], kind[2]):
+            yield "shape of the value", what, kind[2], got[0][0]
 
 
 def differences(have: Any, want: Any) -> Iterator[tuple[str, str, Any, Any]]:
@@ -132,10 +152,16 @@ def differences(have: Any, want: Any) -> Iterator[tuple[str, str, Any, Any]]:
                 yield "shape", theirs[0], shape, their_shape
             if name != their_name and theirs[0].split()[0] not in OTHER_NAMES:
                 yield "name", theirs[0], name, their_name
+    yield from _unlike_values(have)
+    grows = any(item[0].endswith("while_loop that grows") for item in want["items"])
     for part in ("values", "gradients", "impure", "variables"):
-        found = {record[0]: record[1:] for record in have[part]}
-        for what, *theirs in want[part]:
+        found = _by_name(have[part])
+        for what, theirs in _by_name(want[part]).items():
             ours = found.pop(what, None)
+            if grows and part == "gradients" and theirs == ["ValueError", []]:
+                # TensorFlow has no gradient of a loop that grows to a size that is known after it.
+                found = {name: record for name, record in found.items() if not name.startswith(what)}
+                continue
             if part == "gradients":
                 ours, theirs = _slopes(ours, theirs)
             if not close(ours, theirs):

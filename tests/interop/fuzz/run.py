@@ -88,6 +88,8 @@ def _trained(p: Program) -> tuple[list[tuple[str, Any]], Any]:
                 found.append((f"gradient of {what} by source {i}", g))
         except Exception as e:
             found.append((f"gradient of {what}", error_kind(tf, e)))
+            # TensorFlow stays inside the loop whose gradient failed.
+            getattr(tf.get_default_graph(), "_set_control_flow_context", lambda _: None)(None)
     train = None
     p.sources = [v for v in sources if any(v.tensor is t for t in tf.trainable_variables())]
     if p.sources:

@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.array_ops.passing import identity
 from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor
+from dtfctl.runtime.ops.operands import has_dtype
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
@@ -46,7 +47,7 @@ def _has_tensors(values: Any) -> bool:
 def stacked(values: Any, axis: int, name: str) -> Tensor:
     items = list(values)
     hint = next((v.dtype.base_dtype for v in items if isinstance(v, Tensor)), None)
-    types = [v.dtype.base_dtype.name for v in items if isinstance(v, Tensor)]
+    types = [v.dtype.base_dtype.name for v in items if has_dtype(v)]
     if len(set(types)) > 1:
         raise TypeError(
             f"Tensors in list passed to 'values' of 'Pack' Op have types [{', '.join(types)}] that don't all match."

@@ -32,6 +32,10 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         if axis is None:
             x, axis = reshape(x, [-1]), 0
         counts = convert_to_tensor(repeats, dtypes.int32)
+        if x.shape.rank == 0:
+            x = reshape(x, [1])
+        if counts.shape.num_elements() == 1 and x.shape.dims_or_none is not None:
+            return _repeated_alike(x, reshape(counts, []) if counts.shape.rank else counts, axis)
         length = strided_slice(shape(x), [axis], [axis + 1], [1], shrink_axis_mask=1)
         counts = apply_op("BroadcastTo", input=counts, shape=stack([length]))
         longest = apply_op("Maximum", x=apply_op("Max", input=counts, reduction_indices=[0]), y=0)
@@ -44,6 +48,24 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
             sizes[axis] = int(known.clip(0).sum())
             out.set_shape(sizes)
         return out
+
+
+def _repeated_alike(x: Tensor, count: Tensor, axis: int) -> Tensor:
+    """Repeat each element as often: a new axis beside its own is tiled, and becomes one with it."""
+    dims: list[Any] = x.shape.as_list()
+    axis = axis + len(dims) if axis < 0 else axis
+    if not 0 <= axis < len(dims):
+        raise ValueError(f"axis={axis} is out of bounds: expected {-len(dims)} <= axis < {len(dims)}")
+    times, known = [1] * (len(dims) + 1), constant_value(count)
+    times[axis + 1] = count if known is None else max(int(known), 0)
+    tiled = tile(expand_dims(x, axis + 1), times if known is not None else stack(times))
+    if None in dims:
+        sizes = shape(x)
+        dims = [
+            strided_slice(sizes, [i], [i + 1], [1], shrink_axis_mask=1) if d is None else d for i, d in enumerate(dims)
+        ]
+    dims[axis] = dims[axis] * times[axis + 1]
+    return reshape(tiled, dims if all(isinstance(d, int) for d in dims) else stack(dims))
 
 
 def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
+from dtfctl.runtime.ops.math_ops import sequences
 from dtfctl.runtime.ops.math_ops.reductions import reduce_prod, reduce_sum
 from dtfctl.runtime.ops.operands import conj, second_operand, typed_pair
 
@@ -109,47 +111,80 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "Tensordot") as scope:
         a, b = typed_pair(a, b)
         b = second_operand("MatMul", a, b)
-        a_axes, b_axes = _tensordot_axes(a, b.shape.rank, axes)
-        a_rank, b_rank = a.shape.rank, b.shape.rank
-        if a_rank is None or b_rank is None:
-            raise ValueError("tensordot needs arguments of known rank")
-        a_axes, b_axes = [i % a_rank for i in a_axes], [i % b_rank for i in b_axes]
-        if len(a_axes) != len(b_axes):
-            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(a_axes)} != {len(b_axes)}.")
-        for i, j in zip(a_axes, b_axes):
-            known = a.shape.is_fully_defined() and b.shape.is_fully_defined()
-            if known and not a.shape[i : i + 1].is_compatible_with(b.shape[j : j + 1]):
-                raise ValueError(f"Dimensions must be equal: axis {i} of {a.shape} and axis {j} of {b.shape}")
-        a_free = [i for i in range(a_rank) if i not in a_axes]
-        b_free = [i for i in range(b_rank) if i not in b_axes]
-        a_shape, b_shape = array_ops.shape(a), array_ops.shape(b)
-        left = array_ops.transpose(a, a_free + a_axes)
-        right = array_ops.transpose(b, b_axes + b_free)
-        inner = reduce_prod(array_ops.gather(a_shape, a_axes)) if a_axes else constant(1)
-        left = array_ops.reshape(left, array_ops.stack([-1, inner]))
-        right = array_ops.reshape(right, array_ops.stack([inner, -1]))
-        parts = [array_ops.gather(a_shape, a_free)] if a_free else []
-        parts += [array_ops.gather(b_shape, b_free)] if b_free else []
+        a_axes, b_axes = _tensordot_axes(a, axes)
+        left, a_free, a_dims = _as_matrix(a, a_axes, last=True)
+        right, b_free, b_dims = _as_matrix(b, b_axes, last=False)
         product = matmul(left, right)
-        wanted = array_ops.concat(parts, 0) if parts else constant([], dtypes.int32)
-        out = apply_op("Reshape", scope, tensor=product, shape=wanted)
-        a_dims, b_dims = a.shape.dims_or_none, b.shape.dims_or_none
-        if a_dims is not None and b_dims is not None:
-            out.set_shape([a_dims[i] for i in a_free] + [b_dims[i] for i in b_free])
+        if a_dims is None or b_dims is None:
+            return apply_op("Reshape", scope, tensor=product, shape=array_ops.concat([a_free, b_free], 0))
+        dims = a_dims + b_dims
+        if None not in dims:
+            done = product.shape.as_list() == dims
+            return product if done else apply_op("Reshape", scope, tensor=product, shape=dims)
+        out = apply_op("Reshape", scope, tensor=product, shape=array_ops.concat([a_free, b_free], 0))
+        out.set_shape(dims)
         return out
 
 
-def _tensordot_axes(a: Tensor, b_rank: int | None, axes: Any) -> tuple[list[int], list[int]]:
+def _tensordot_axes(a: Tensor, axes: Any) -> tuple[Any, Any]:
+    """Find the axes of each operand: numbers, or a tensor where they depend on a rank that is not known."""
     if isinstance(axes, (int, np.integer)):
         n, rank = int(axes), a.shape.rank
-        if n < 0 or rank is None or n > rank or n > (n if b_rank is None else b_rank):
+        if n < 0 or (rank is not None and n > rank):
             raise ValueError(f"`axes` must be between 0 and the rank of `a`, got {axes}")
-        return list(range(rank - n, rank)), list(range(n))
-    first, second = axes
-    return (
-        [int(first)] if isinstance(first, (int, np.integer)) else [int(i) for i in first],
-        [int(second)] if isinstance(second, (int, np.integer)) else [int(i) for i in second],
-    )
+        if rank is not None:
+            return list(range(rank - n, rank)), list(range(n))
+        last = array_ops.rank(a)
+        return sequences.range(last - n, last), list(range(n))
+    if isinstance(axes, Tensor):
+        return axes[0], axes[1]
+    if len(axes) != 2:
+        raise ValueError(f"`axes` must be an integer or have length 2, got {axes}")
+    first, second = ([int(i)] if isinstance(i, (int, np.integer)) else [int(j) for j in i] for i in axes)
+    if len(first) != len(second):
+        raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
+    return first, second
+
+
+def _as_matrix(x: Tensor, axes: Any, last: bool) -> tuple[Tensor, Any, list[int | None] | None]:
+    """Bring axes together at one end: the matrix, and the other axes' sizes, as a tensor and as they are known."""
+    rank = x.shape.rank
+    if rank is None or isinstance(axes, Tensor):
+        return _as_matrix_by_rank(x, axes, last)
+    axes = [i if i >= 0 else i + rank for i in axes]
+    free = [i for i in range(rank) if i not in axes]
+    dims = x.shape.as_list()
+    over, rest = [dims[i] for i in axes], [dims[i] for i in free]
+    order = free + axes if last else axes + free
+    moved = x if order == list(range(rank)) else array_ops.transpose(x, order)
+    sizes: Any = rest
+    if None in rest:
+        sizes = array_ops.gather(array_ops.shape(x), free)
+    n_over, n_rest = (None if None in part else math.prod(part) for part in (over, rest))
+    if n_over is None and n_rest is None:
+        n_over = reduce_prod(array_ops.gather(array_ops.shape(x), axes))
+    if n_over == 0 or n_rest == 0:
+        n_over, n_rest = (
+            reduce_prod(array_ops.gather(array_ops.shape(x), part)) if n is None else n
+            for n, part in ((n_over, axes), (n_rest, free))
+        )
+    shape = [-1 if n is None else n for n in ((n_rest, n_over) if last else (n_over, n_rest))]
+    if moved.shape.as_list() == shape:
+        return moved, sizes, rest
+    known = all(isinstance(n, int) for n in shape)
+    return apply_op("Reshape", tensor=moved, shape=shape if known else array_ops.stack(shape)), sizes, rest
+
+
+def _as_matrix_by_rank(x: Tensor, axes: Any, last: bool) -> tuple[Tensor, Tensor, None]:
+    rank, shape = array_ops.rank(x), array_ops.shape(x)
+    axes = convert_to_tensor(axes, dtypes.int32)
+    axes = array_ops.where(axes >= 0, axes, axes + rank)
+    free, _ = array_ops.setdiff1d(sequences.range(rank), axes)
+    sizes = array_ops.gather(shape, free)
+    over, rest = reduce_prod(array_ops.gather(shape, axes)), reduce_prod(sizes)
+    order, matrix = ([free, axes], [rest, over]) if last else ([axes, free], [over, rest])
+    moved = array_ops.transpose(x, array_ops.concat(order, 0))
+    return apply_op("Reshape", tensor=moved, shape=array_ops.stack(matrix)), sizes, None
 
 
 def trace(x: Any, name: str | None = None) -> Tensor:

@@ -20,6 +20,7 @@ from dtfctl.runtime.ops.math_ops.elementwise import abs, logical_xor
 from dtfctl.runtime.ops.math_ops.matrices import matmul
 from dtfctl.runtime.ops.op_defs.binary import bitwise_xor
 from dtfctl.runtime.ops.op_defs.elementwise import invert, logical_not, negative
+from dtfctl.runtime.ops.operands import has_dtype
 
 
 def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
@@ -53,13 +54,25 @@ def _with_operands(function: Callable[..., Any], name: str, self: Any, other: An
         return NotImplemented
     with context.get_default_graph().name_scope(name) as scope:
         x = self if isinstance(self, Tensor) else convert_to_tensor(self)
+        if name == "mul" and not swap and dtypes.bool_ in (x.dtype.base_dtype, getattr(other, "dtype", None)):
+            return _bool_product(x, other, scope)
         try:
             y = convert_to_tensor(other, x.dtype.base_dtype, name="y" if not swap else "x")
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as e:
             if hasattr(type(other), "__r" + name + "__"):
                 return NotImplemented
+            if has_dtype(other):
+                raise TypeError(str(e)) from e
             raise
+        if name == "mul" and x.dtype.base_dtype is dtypes.bool_:
+            return _bool_product(y, x, scope)
         return function(y, x, scope) if swap else function(x, y, scope)
+
+
+def _bool_product(x: Any, y: Any, name: str) -> Tensor:
+    """Multiply as numbers where one is a bool: what TensorFlow's operator gives, and `tf.multiply` refuses."""
+    x, y = (apply_op("Cast", x=value, DstT=dtypes.int32) for value in (x, y))
+    return apply_op("Cast", x=apply_op("Mul", name, x=x, y=y), DstT=dtypes.bool_)
 
 
 def _add_operator(x: Tensor, y: Tensor, name: str) -> Tensor:

@@ -89,9 +89,8 @@ def _indexed(dims: Dims, index: tuple[Any, ...], sliced_known: bool) -> list[int
         elif not sliced_known and part == slice(0, 0):
             out.append(None)
         elif d is None:
-            # The slice's size does not depend on the dimension only when both ends count from the front and the
-            # dimension is at least that large, which is not known: it stays unknown unless it is empty.
-            out.append(0 if part == slice(0, 0) else None)
+            # How long the slice is depends on the dimension: `[-4:4]` is empty only where there are many.
+            out.append(None)
         else:
             out.append(len(range(*part.indices(d))))
     return [*out, *dims[at:]]
