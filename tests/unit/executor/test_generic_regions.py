@@ -126,7 +126,8 @@ ROWS: list[Callable[[Any], Any]] = [
     tf.sigmoid,
     tf.nn.relu,
     tf.nn.softmax,
-    tf.square,
+    # Squared twice and raised to a power by softmax, larger ones would part by how they round.
+    lambda x: 0.1 * tf.square(x),
     lambda x: x - tf.reduce_mean(x, 1, keepdims=True),
     lambda x: x - tf.reduce_mean(x, 0, keepdims=True),
     lambda x: x / (1.0 + tf.reduce_sum(tf.square(x), [0, 1])),

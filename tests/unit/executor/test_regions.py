@@ -327,7 +327,7 @@ def test_numbers_that_are_no_arrays_are_operands_all_the_same(is_shared: bool, m
         monkeypatch.setattr(kept, "LEAST_BYTES_SHARED", 0)
         pool = ThreadPool(2)
         monkeypatch.setattr(calls, "shared_pool", lambda: pool)
-        monkeypatch.setattr(calls, "threaded", lambda together, alone, size: together)
+        monkeypatch.setattr(calls, "threaded", lambda together, *_, **__: together)
     missed: list[Adaptive] = []
     monkeypatch.setattr(Adaptive, "_missed", missed.append)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -11,10 +13,11 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.cores import granted
 from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.nn.common import Window
-from dtfctl.runtime.kernels.onednn import cache, find
+from dtfctl.runtime.kernels.onednn import cache, convolution, find
 from dtfctl.runtime.kernels.onednn.library import multiplies_bfloat16
 
 F, LOW = np.float32, ml_dtypes.bfloat16
@@ -70,6 +73,76 @@ def test_onednn_gives_the_plain_values(
     want = conv.convolve(x, w, g), conv.input_gradient(dy, w, g, x_shape[3]), conv.filter_gradient(x, dy, g, w_shape)
     for a, b in zip(got, want):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.parametrize(("x_shape", "w_shape", "strides", "dilations", "padding"), CASES)
+def test_convolutions_in_parts_that_threads_claim_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(x_shape).astype(F), rng.standard_normal(w_shape).astype(F)
+    g = Window(strides, dilations, padding).geometry(x_shape[1:3], w_shape[:2])
+    y_shape = (x_shape[0], *g.output, w_shape[3])
+    dy, bias = rng.standard_normal(y_shape).astype(F), rng.standard_normal(w_shape[3]).astype(F)
+
+    def results() -> list[Any]:
+        cache._made.cache_clear()
+        found = cache.convolution_for(x.dtype, x.shape, w.shape, g.output, g.strides, g.dilations, g.pads)
+        assert found is not None
+        y, biased, rectified = (np.full(y_shape, np.nan, F) for _ in range(3))
+        dx, (dw, dw2), db = (
+            np.full(x_shape, np.nan, F),
+            np.full((2, *w_shape), np.nan, F),
+            np.full(bias.shape, np.nan, F),
+        )
+        for _ in range(3):
+            found.forward(x, w, y)
+            found.biased(x, w, bias, biased)
+            found.rectified(x, w, bias, rectified)
+            found.input_gradient(dy, w, dx)
+            found.filter_gradient(x, dy, dw)
+            found.filter_and_bias_gradient(x, dy, dw2, db)
+        return [y, biased, rectified, dx, dw, dw2, db]
+
+    monkeypatch.setattr(convolution, "adapted", lambda library, make, claimed: make().run)
+    whole = results()
+    monkeypatch.setattr(convolution, "adapted", lambda library, make, claimed: claimed)
+    in_parts = results()
+    cache._made.cache_clear()
+    for a, b in zip(whole, in_parts, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(
+    find.find_library() is None or granted() < 2, reason="oneDNN is not installed, or there is one core only"
+)
+def test_a_convolution_by_one_thread_has_no_team() -> None:
+    """How many threads it has was settled when what describes it was made."""
+    program = """
+import os
+import threading
+import time
+import numpy as np
+from dtfctl.runtime.kernels.onednn import convolution, find
+def of_others():
+    own = str(threading.get_native_id())
+    tasks = (task for task in os.scandir("/proc/self/task") if task.name != own)
+    return [open(task.path + "/schedstat").read().split()[2] for task in tasks]
+library = find.find_library()
+x, w, y = (np.ones(shape, np.float32) for shape in ((64, 28, 28, 16), (5, 5, 16, 32), (64, 28, 28, 32)))
+made = convolution.Convolution(library, x.shape, w.shape, (28, 28), (1, 1), (1, 1), ((2, 2), (2, 2)))
+library.set_threads(1)
+alone = convolution._FORWARD.make(made)
+time.sleep(0.2)  # those that have tried the library go to sleep
+before = of_others()
+for _ in range(5):
+    alone.run(x, w, y)
+print(before == of_others())
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    # No other thread was ever given a core.
+    assert told.stdout == "True\n"
 
 
 @pytest.mark.skipif(

@@ -19,7 +19,7 @@ F = np.float32
 def test_denormals_are_the_callers(monkeypatch: pytest.MonkeyPatch, server_first: bool) -> None:
     monkeypatch.setattr(parallel, "granted", lambda: 2)
     monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
-    monkeypatch.setattr(parallel, "_PARTS_EACH", 1)
+    monkeypatch.setattr(parallel, "PARTS_EACH", 1)
     monkeypatch.setenv("DTF_ADAPT_THREADS", "0")
     parallel._pool.cache_clear()
     threads: set[str] = set()

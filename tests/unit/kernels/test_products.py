@@ -66,6 +66,37 @@ def test_products(shape: tuple[int, int, int], transposed: tuple[bool, bool], be
     np.testing.assert_allclose(total, 1 - 0.5 * want, rtol=1e-4, atol=1e-4)
 
 
+def claimed_if_it_can(call: Any, alone: Any, count: int, crowd: Any = None, claimed: Any = None) -> Any:
+    return claimed or alone
+
+
+@with_onednn
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_in_parts_that_threads_claim(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int], transposed: tuple[bool, bool]
+) -> None:
+    monkeypatch.setattr(products, "_MOST_ALONE", 1)
+    monkeypatch.setattr(products, "_LARGE", 1)
+    monkeypatch.setattr(passes, "adapts", lambda: True)
+    for module in (products, passes):
+        monkeypatch.setattr(module, "threaded", claimed_if_it_can)
+    a, b, want = factors(shape, *transposed)
+    out, row = np.full(want.shape, np.nan, F), np.arange(shape[2], dtype=F)
+    into = products.product_by_onednn(spec(a), spec(b), *transposed, False)
+    assert into is not None
+    fill(into, out, a, b)
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+    if (biased := products.product_by_onednn(spec(a), spec(b), *transposed, True)) is not None:
+        fill(biased, out, a, b, row)
+        np.testing.assert_allclose(out, want + row, rtol=1e-4, atol=1e-4)
+    add = products.adder(spec(a), spec(b), *transposed, True)
+    assert add is not None
+    total = np.ones(want.shape, F)
+    add(-0.5, a, b, total)
+    np.testing.assert_allclose(total, 1 - 0.5 * want, rtol=1e-4, atol=1e-4)
+
+
 @with_onednn
 def test_only_large_products_are_worth_onednn() -> None:
     def large(rows: int, inner: int, columns: int, dtype: Any = F) -> bool:
@@ -312,6 +343,37 @@ def test_products_leave_cores_to_others_before_they_lose_by_them(
     machine.run(10)
     others.want(1)
     assert most(300) == 2
+
+
+def test_where_others_want_the_cores_parts_are_claimed_if_that_takes_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine, others = Machine(monkeypatch, 3e-3, 1.6e-3), Others(tmp_path)
+    crowd = threads.Crowd(threads.Host(str(others.path)), cores=2)
+    claims = [9e-3, 9e-3, 9e-3, 9e-3]
+
+    def claimed() -> None:
+        machine.used.append(0)
+        machine.now += claims.pop() if claims else 2e-3
+
+    alone = threads.by_one(machine.call, machine.set_threads, 2)
+    machine.product = threads.threaded(machine.call, alone, 2, crowd, claimed)
+    # Cores are there: nobody claims.
+    assert 0 not in machine.run(500)
+    others.want(4)
+    machine.run(200)
+    # What the first runs had to make does not count.
+    assert machine.run(300).count(0) > 290
+    # A team is not tried, and one thread is what is left where parts take longer.
+    claims[:] = [5e-3] * 10_000
+    machine.run(1000)
+    assert machine.run(1000).count(0) < 60
+    assert 2 not in machine.used
+    # After a while all is learned anew.
+    claims.clear()
+    machine.now += 2 * threads._CLAIMS_KNOWN_S
+    machine.run(300)
+    assert machine.run(300).count(0) > 290
 
 
 def test_who_has_the_cores_between_products_only_takes_none_from_them(

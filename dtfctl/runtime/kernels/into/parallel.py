@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -25,7 +25,7 @@ from dtfctl.runtime.kernels.into.threads import threaded
 
 # Bytes of the largest array below which waking a thread costs more than it saves.
 LEAST_BYTES = 1 << 20
-_PARTS_EACH = 2
+PARTS_EACH = 2
 # What one stage of several gives at a time: it is in cache when the next one wants it.
 _PART_BYTES = 256 << 10
 
@@ -36,8 +36,8 @@ class _Job:
     A process may be a server's and a program's at once: who takes a part treats denormal numbers as the caller does.
     """
 
-    def __init__(self, parts: list[Callable[[], Any]]) -> None:
-        self.parts = parts
+    def __init__(self, parts: Sequence[Callable[[], Any]]) -> None:
+        self.parts = list(parts)
         self.left = len(parts)
         self.lock = threading.Lock()
         self.done = threading.Event()
@@ -72,7 +72,7 @@ class ThreadPool:
         self._started = False
         self._lock = threading.Lock()
 
-    def run(self, parts: list[Callable[[], Any]]) -> None:
+    def run(self, parts: Sequence[Callable[[], Any]]) -> None:
         """Run all parts; returns when they have ended.
 
         Raises:
@@ -171,7 +171,7 @@ def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
     size = granted()
     if len(stages) == 1 and size < 2:
         return None
-    parts = size * _PARTS_EACH if len(stages) == 1 else max(size * _PARTS_EACH, largest // _PART_BYTES)
+    parts = size * PARTS_EACH if len(stages) == 1 else max(size * PARTS_EACH, largest // _PART_BYTES)
     pool = shared_pool()
     cuts_at = list(bounds(lead, parts))
     steps: list[tuple[Callable[..., Any], tuple[Any, ...], list[tuple[int, bool]], int]] = []
@@ -193,7 +193,7 @@ def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
         for rows in cuts_at:
             part(values, rows)
 
-    return threaded(together, alone, size)
+    return threaded(together, alone, size, claimed=together)
 
 
 def in_parallel(into: Into, inputs: list[Any], outputs: list[Spec]) -> Callable[..., Any]:

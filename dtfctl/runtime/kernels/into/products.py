@@ -19,7 +19,7 @@ import numpy as np
 
 from dtfctl.runtime.kernels.blas_in_use import open_blas
 from dtfctl.runtime.kernels.into.blas import find_blas
-from dtfctl.runtime.kernels.into.parallel import bounds, shared_pool
+from dtfctl.runtime.kernels.into.parallel import PARTS_EACH, bounds, shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import by_one, threaded
 from dtfctl.runtime.kernels.onednn.find import find_library
@@ -34,7 +34,6 @@ _LARGE = 1 << 22
 _HUGE = 1 << 26
 # Of how many shapes it is known how they are multiplied best, at most.
 _MOST_SHAPES = 4096
-_PARTS_EACH = 2
 _FLOAT32 = np.dtype(np.float32)
 
 dot = np.dot
@@ -76,11 +75,14 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
     library = find_library() if a.dtype == _FLOAT32 and prod(sizes) > _MOST_ALONE else None
     if library is None:
         return None
+    parts = _in_parts(_BY_NUMPY[ta, tb], ta) if prod(sizes) >= _LARGE else None
     if ta:
         # Its general routine, which copies pieces of the factors in the order it needs them, is faster here.
-        return None if biased else Into(_with_threads_of_onednn(lambda a, b, out: _put_product(a, b, out, ta, tb)))
+        if biased:
+            return None
+        return Into(_with_threads_of_onednn(lambda a, b, out: _put_product(a, b, out, ta, tb), parts))
     try:
-        run = Product(library, sizes, ta, tb, biased)
+        run = Product(library, sizes, ta, tb, biased, claimed=parts)
     except OneDnnError:
         return None
 
@@ -118,7 +120,12 @@ def multiply(a: Any, b: Any, ta: bool, tb: bool) -> Any:
         return multiply_stacks(x, y)
     out = np.empty((x.shape[0], y.shape[1]), _FLOAT32)
     key = (a.shape, b.shape, ta, tb)
-    _chosen(key, lambda: _with_threads_of_onednn(_put_product))(contiguous(a), contiguous(b), out, ta, tb)
+
+    def make() -> Callable[..., None]:
+        parts = _in_parts(_BY_NUMPY[ta, tb], ta)
+        return _with_threads_of_onednn(_put_product, lambda a, b, out, ta, tb: parts(a, b, out))
+
+    _chosen(key, make)(contiguous(a), contiguous(b), out, ta, tb)
     return out
 
 
@@ -167,15 +174,25 @@ def _with_threads_of_ours(call: Callable[..., Any], ta: bool) -> Callable[..., A
     Args:
         ta: whether it transposes its first factor.
     """
+    parts = _in_parts(call, ta)
+    return threaded(parts, _alone(call), shared_pool().size, claimed=parts)
+
+
+def _in_parts(call: Callable[..., Any], ta: bool) -> Callable[..., Any]:
+    """Make a product of BLAS, plus a row if one is given, in parts of its rows, which our threads claim."""
     pool = shared_pool()
 
-    def parts(a: Any, b: Any, out: Any) -> None:
+    def parts(a: Any, b: Any, *rest: Any) -> None:
+        *bias, out = rest
+
         def part(rows: slice) -> None:
             call(a[:, rows] if ta else a[rows], b if b.ndim == 2 else b[rows], out[rows])
+            if bias:
+                np.add(out[rows], bias[0], out[rows])
 
-        pool.run([partial(part, rows) for rows in bounds(len(out), pool.size * _PARTS_EACH)])
+        pool.run([partial(part, rows) for rows in bounds(len(out), pool.size * PARTS_EACH)])
 
-    return threaded(_alone(parts), _alone(call), pool.size)
+    return _alone(parts)
 
 
 def _with_threads_of_blas(call: Callable[..., Any], size: int) -> Callable[..., None]:
@@ -188,12 +205,12 @@ def _with_threads_of_blas(call: Callable[..., Any], size: int) -> Callable[..., 
     return threaded(call, _alone(call), count)
 
 
-def _with_threads_of_onednn(call: Callable[..., Any]) -> Callable[..., None]:
+def _with_threads_of_onednn(call: Callable[..., Any], claimed: Callable[..., Any] | None = None) -> Callable[..., None]:
     library = find_library()
     if library is None:
         return call
     count = library.threads()
-    return threaded(call, by_one(call, library.set_threads, count), count)
+    return threaded(call, by_one(call, library.set_threads, count), count, claimed=claimed)
 
 
 def _library() -> Library:
@@ -231,7 +248,18 @@ def adder(a: Spec, b: Spec, ta: bool, tb: bool, beside_onednn: bool) -> Callable
         def add_by_onednn(factor: float, a: Any, b: Any, c: Any) -> None:
             _library().add_product(factor, a, b, c, ta, tb)
 
-        return _with_threads_of_onednn(add_by_onednn)
+        def add_part(factor: float, a: Any, b: Any, c: Any, rows: slice) -> None:
+            add_alone(factor, contiguous(a[:, rows]) if ta else a[rows], b, c[rows])
+
+        pool = shared_pool()
+
+        def add_in_parts(factor: float, a: Any, b: Any, c: Any) -> None:
+            pool.run([partial(add_part, factor, a, b, c, part) for part in bounds(rows, pool.size * PARTS_EACH)])
+
+        library = _library()
+        add_alone = by_one(add_by_onednn, library.set_threads, library.threads())
+        is_long = rows * inner * columns >= _LARGE
+        return _with_threads_of_onednn(add_by_onednn, add_in_parts if is_long else None)
     blas = find_blas()
     if blas is None:
         return None

@@ -1,11 +1,13 @@
-"""By which of several ways a product, a convolution or work in parts is done: by all threads, or the caller alone.
+"""By which of several ways a product, a convolution or work in parts is done: by a team of threads, in parts that
+threads claim one by one, or by the caller alone.
 
 Threads gain time while they find cores. Where they do not, or where it takes as long to wake them as they help, they
 lose it: those of a product wait for each other, and beside others that want the cores each wait lasts until the
 scheduler has given all of them a turn. So each call is timed by each of its ways, and has the one that takes least at
 the moment; the others are tried anew whenever what that may cost is a small part of what the call has cost since. What
 all calls lose by threads in a bad moment is known to all of them at once, and where the host says how many threads
-want to run, threads are not even tried while they leave too few cores.
+want to run, a team is not even tried while it leaves too few cores. Parts that are claimed are: the caller waits for
+nobody who has not begun, and a process gets as many shares of busy cores as it has threads that want them.
 
 The host is asked when a call has ended, not before: what wants a core then wanted it beside the call. Before a call,
 and between calls, cores are used by those that a step's tasks wait for, and who waits for each other wants no cores at
@@ -26,6 +28,9 @@ from dtfctl import cores
 
 # Runs by which it becomes known what a way costs.
 _TRIALS = 3
+# Those of parts that threads claim: a thread that has slept finds a core late, and finds it at once when all calls of a
+# step have claimed parts for a while. So a single run says nothing, and after so many seconds all is learned anew.
+_CLAIMS, _CLAIMS_KNOWN_S = 12, 20.0
 # What part of a difference counts: of runs that follow each other, and of one after some time.
 _WEIGHT, _WEIGHT_ANEW = 1 / 8, 1 / 2
 # A run that takes so many times what it should was kept waiting, and says nothing of what it costs otherwise.
@@ -148,18 +153,20 @@ _CROWD = _crowd()
 class Way:
     """One of the ways of a call, and what it costs when nothing keeps it waiting."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., Any], trials: int = _TRIALS) -> None:
         self.call = call
         self.cost = math.inf
         # By how much it is put off to try this way again.
         self.put_off = 1
+        self.known_at = math.inf
+        self._trials = trials
         self._first: list[float] | None = []
 
     @property
     def is_known(self) -> bool:
         return self._first is None
 
-    def took(self, taken: float, weight: float) -> None:
+    def took(self, taken: float, weight: float, now: float) -> None:
         """Note what a run has cost.
 
         Args:
@@ -169,9 +176,15 @@ class Way:
             self.cost += (min(taken, self.cost * _WAITED) - self.cost) * weight
             return
         self._first.append(taken)
-        self.cost = sorted(self._first)[len(self._first) // 2]
-        if len(self._first) == _TRIALS:
-            self._first = None
+        # The first ones may have had to make what they need.
+        later = sorted(self._first[len(self._first) // 2 :] if self._trials > _TRIALS else self._first)
+        self.cost = later[len(later) // 2]
+        if len(self._first) == self._trials:
+            self._first, self.known_at = None, now
+
+    def forget(self) -> None:
+        """Learn anew what it costs."""
+        self._first = []
 
 
 def by_one(call: Callable[..., Any], set_threads: Callable[[int], None], count: int) -> Callable[..., Any]:
@@ -188,46 +201,55 @@ def by_one(call: Callable[..., Any], set_threads: Callable[[int], None], count: 
 
 
 def threaded(
-    call: Callable[..., Any], alone: Callable[..., Any], count: int, crowd: Crowd | None = None
+    call: Callable[..., Any],
+    alone: Callable[..., Any],
+    count: int,
+    crowd: Crowd | None = None,
+    claimed: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Make a call use as many threads as are good for it at the moment.
 
     Args:
         call: computes it by `count` threads; alone: the same by the caller's.
+        claimed: the same in parts that threads claim, for when others want the cores; it may be `call`.
     """
     if count < 2 or not adapts():
         return call
     others = _CROWD if crowd is None else crowd
     single, many = Way(alone), Way(call)
+    in_parts = None if claimed is None else Way(claimed, _CLAIMS)
     # Seconds that may be lost by trying what was worse.
     allowed = 0.0
 
     def adapted(*args: Any) -> Any:
         nonlocal allowed
         began = clock()
-        way, weight = single, _WEIGHT
-        if single.is_known and others.leaves_room(count):
-            together = many.cost + others.waits(began)
-            way, other = (many, single) if together < single.cost * _LEAST_GAIN else (single, many)
-            if not many.is_known:
-                way = many if others.waits(began) <= single.cost else single
+        way, weight, best = single, _WEIGHT, 0.0
+        rival = many if others.leaves_room(count) else in_parts
+        if single.is_known and rival is not None:
+            waits = others.waits(began) if rival is many else 0.0
+            if rival is in_parts and rival.is_known and began - rival.known_at > _CLAIMS_KNOWN_S:
+                rival.forget()
+            together = rival.cost + waits
+            way, other = (rival, single) if together < single.cost * _LEAST_GAIN else (single, rival)
+            if not rival.is_known:
+                way = rival if waits <= single.cost else single
             # Even one that seems as good costs something.
             elif allowed >= max(abs(together - single.cost), single.cost / 2) * other.put_off:
-                allowed, way, weight = 0.0, other, _WEIGHT_ANEW
+                allowed, way, weight, best = 0.0, other, _WEIGHT_ANEW, way.cost
         result = way.call(*args)
         now = clock()
         taken = now - began
-        others.ran(taken, count if way is many else 1, now)
+        others.ran(taken, 1 if way is single else count, now)
         if way is many:
             usual = many.cost if many.is_known else single.cost
             others.took(taken, usual, now, _WAIT if weight == _WEIGHT else _WAIT_ANEW)
         if weight == _WEIGHT:
             allowed += taken * _TRYING
         else:
-            best = single.cost if way is many else many.cost
             way.put_off = 1 if taken < best else min(way.put_off * 2, _MOST_PUT_OFF)
-        if way is single or not many.is_known or taken <= many.cost * _WAITED:
-            way.took(taken, weight)
+        if way is not many or not many.is_known or taken <= many.cost * _WAITED:
+            way.took(taken, weight, now)
         return result
 
     return adapted

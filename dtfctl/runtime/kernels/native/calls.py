@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.kernels.into.parallel import shared_pool
+from dtfctl.runtime.kernels.into.parallel import PARTS_EACH, shared_pool
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import threaded
 from dtfctl.runtime.kernels.native import kept, machine
 from dtfctl.runtime.kernels.native.kept import Compiled
-
-_PARTS_EACH = 2
 
 # Regions that are alike share their code.
 _loaded = lru_cache(256)(machine.load)
@@ -48,7 +46,7 @@ def call_of(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
     bounds = [
         [
             (np.array(p.blocks * n // parts, np.int64), np.array(p.blocks * (n + 1) // parts, np.int64))
-            for parts in (min(p.blocks, size * _PARTS_EACH if is_shared else 1),)
+            for parts in (min(p.blocks, size * PARTS_EACH if is_shared else 1),)
             for n in range(parts)
         ]
         for p, is_shared in zip(made.phases, shared)
@@ -71,7 +69,7 @@ def call_of(made: Compiled, operands: Sequence[Spec]) -> Callable[..., None]:
                 if not phase(number, ends, arrays):
                     raise Unfit
 
-    return threaded(together, alone, size)
+    return threaded(together, alone, size, claimed=together)
 
 
 def _refusing(part: Callable[..., bool], *values: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from dtfctl.runtime.kernels.onednn.library import (
     CONVOLUTION_AUTO,
@@ -20,6 +21,7 @@ from dtfctl.runtime.kernels.onednn.library import (
     Library,
     OneDnnError,
 )
+from dtfctl.runtime.kernels.onednn.parts import InParts
 from dtfctl.runtime.kernels.onednn.passes import Pass, adapted
 
 Shape = Sequence[int]
@@ -66,6 +68,10 @@ class Convolution:
         if max(numbers) > _LARGEST:
             raise OneDnnError(f"a convolution with {max(numbers)} in its geometry, which the library counts in 32 bits")
         self._library = library
+        self._images, self._is_bfloat16 = x[0], is_bfloat16
+        self._of_images: Callable[[int], Convolution] = lambda images: Convolution(
+            library, (images, *x[1:]), w, output, strides, dilations, pads, is_bfloat16
+        )
         y = (x[0], *output, w[3])
         self._plain = [library.strided(*sizes, is_bfloat16) for sizes in (_image(x), _filter(w), _image(y))]
         # Images as they are, filters as the library likes them.
@@ -76,45 +82,58 @@ class Convolution:
             for values in (strides, [d - 1 for d in dilations], [p[0] for p in pads], [p[1] for p in pads])
         ]
         self._lock = threading.Lock()
-        self._passes: dict[Any, Callable[..., None]] = {}
+        self._passes: dict[_Kind, Callable[..., None]] = {}
         self._forward_pd = self._describe_forward()
         if is_bfloat16 and library.implementation(self._forward_pd).startswith(SLOW):
             raise OneDnnError("a convolution has a slow implementation only")
 
     def forward(self, x: Any, w: Any, out: Any) -> None:
-        self._pass(self._make_forward)(x, w, out)
+        self._pass(_FORWARD)(x, w, out)
 
     def biased(self, x: Any, w: Any, bias: Any, out: Any) -> None:
         """Compute the convolution plus a bias for each filter."""
-        self._pass(self._make_biased)(x, w, bias, out)
+        self._pass(_BIASED)(x, w, bias, out)
 
     def rectified(self, x: Any, w: Any, bias: Any, out: Any) -> None:
         """Compute the convolution plus a bias, and zero for what is below it then."""
-        self._pass(self._make_rectified)(x, w, bias, out)
+        self._pass(_RECTIFIED)(x, w, bias, out)
 
     def input_gradient(self, dy: Any, w: Any, out: Any) -> None:
-        self._pass(self._make_input_gradient)(dy, w, out)
+        self._pass(_INPUT_GRADIENT)(dy, w, out)
 
     def filter_gradient(self, x: Any, dy: Any, out: Any) -> None:
-        self._pass(self._make_filter_gradient)(x, dy, out)
+        self._pass(_FILTER_GRADIENT)(x, dy, out)
 
     def filter_and_bias_gradient(self, x: Any, dy: Any, out: Any, bias: Any) -> None:
-        self._pass(self._make_filter_and_bias_gradient)(x, dy, out, bias)
+        self._pass(_FILTER_AND_BIAS_GRADIENT)(x, dy, out, bias)
 
-    def _pass(self, make: Callable[[], Pass]) -> Callable[..., None]:
-        found = self._passes.get(make)
+    def _pass(self, kind: _Kind) -> Callable[..., None]:
+        found = self._passes.get(kind)
         if found is None:
             with self._lock:
-                found = self._passes.get(make)
+                found = self._passes.get(kind)
                 if found is None:
-                    found = self._passes[make] = adapted(self._library, make)
+                    made = adapted(self._library, partial(kind.make, self), self._in_parts(kind))
+                    found = self._passes[kind] = made
         return found
+
+    def _in_parts(self, kind: _Kind) -> Callable[..., None] | None:
+        """Make a pass that is done in parts of the images, which threads claim; None where there is none."""
+        # What is summed up would be rounded too often.
+        if self._images < 2 or (self._is_bfloat16 and kind.sums):
+            return None
+
+        def make(images: int) -> Pass:
+            return kind.make(self._of_images(images))
+
+        return InParts(self._library, self._images, make, kind.cut, kind.sums)
 
     def _make_forward(self) -> Pass:
         x, w, y = self._plain
         return Pass(
             self._library,
-            self._forward_pd,
+            # Not the hint of the gradients: how many threads it has was settled when that was made.
+            self._describe_forward(),
             1,
             src=(x, QUERY_SRC, 0),
             weights=(w, QUERY_WEIGHTS, 0),
@@ -201,3 +220,24 @@ class Convolution:
             attributes,
         )
         return pd
+
+
+class _Kind(NamedTuple):
+    """One of the passes of a convolution.
+
+    Attributes:
+        cut: which of its arrays have a row for each image.
+        sums: how many of the last are sums over all images.
+    """
+
+    make: Callable[[Convolution], Pass]
+    cut: tuple[bool, ...]
+    sums: int = 0
+
+
+_FORWARD = _Kind(Convolution._make_forward, (True, False, True))
+_BIASED = _Kind(Convolution._make_biased, (True, False, False, True))
+_RECTIFIED = _Kind(Convolution._make_rectified, (True, False, False, True))
+_INPUT_GRADIENT = _Kind(Convolution._make_input_gradient, (True, False, True))
+_FILTER_GRADIENT = _Kind(Convolution._make_filter_gradient, (True, True, False), 1)
+_FILTER_AND_BIAS_GRADIENT = _Kind(Convolution._make_filter_and_bias_gradient, (True, True, False, False), 2)

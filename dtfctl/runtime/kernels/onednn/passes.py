@@ -73,10 +73,15 @@ class Pass:
                 operand.store()
 
 
-def adapted(library: Library, make: Callable[[], Pass]) -> Callable[..., None]:
+def adapted(
+    library: Library, make: Callable[[], Pass], claimed: Callable[..., None] | None = None
+) -> Callable[..., None]:
     """Make a call of a pass. How many threads one has is settled when it is made: there is one for one thread too.
 
     That one is made at once, and the other when threads are first used: on a busy machine that may be never.
+
+    Args:
+        claimed: the same in parts that threads claim.
     """
     count = library.threads()
     if count < 2 or not adapts():
@@ -93,4 +98,4 @@ def adapted(library: Library, make: Callable[[], Pass]) -> Callable[..., None]:
         for_one = make()
     finally:
         library.set_threads(count)
-    return threaded(together, by_one(for_one.run, library.set_threads, count), count)
+    return threaded(together, by_one(for_one.run, library.set_threads, count), count, claimed=claimed)

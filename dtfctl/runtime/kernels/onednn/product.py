@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from dtfctl.runtime.kernels.onednn.library import (
@@ -26,13 +27,21 @@ class Product:
     Args:
         sizes: rows of the product, inner dimension, columns. biased: whether a row is added.
         is_bfloat16: whether arrays are, instead of float32; sums are float32's all the same.
+        claimed: the same in parts that threads claim.
 
     Raises:
         OneDnnError: the library has nothing good for that.
     """
 
     def __init__(
-        self, library: Library, sizes: tuple[int, int, int], ta: bool, tb: bool, biased: bool, is_bfloat16: bool = False
+        self,
+        library: Library,
+        sizes: tuple[int, int, int],
+        ta: bool,
+        tb: bool,
+        biased: bool,
+        is_bfloat16: bool = False,
+        claimed: Callable[..., None] | None = None,
     ) -> None:
         rows, inner, columns = sizes
         self._library = library
@@ -40,7 +49,7 @@ class Product:
         self._b = library.strided((inner, columns), (1, inner) if tb else (columns, 1), is_bfloat16)
         self._bias = library.strided((1, columns), (columns, 1)) if biased else None
         self._out = library.strided((rows, columns), (columns, 1), is_bfloat16)
-        self._run = adapted(library, self._make)
+        self._run = adapted(library, self._make, claimed)
 
     def __call__(self, *arrays: Any) -> None:
         """Compute the product. Arrays are both factors, the row to add if there is one, and what gets the product."""
