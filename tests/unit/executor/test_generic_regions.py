@@ -126,8 +126,7 @@ ROWS: list[Callable[[Any], Any]] = [
     tf.sigmoid,
     tf.nn.relu,
     tf.nn.softmax,
-    # Squared twice and raised to a power by softmax, larger ones would part by how they round.
-    lambda x: 0.1 * tf.square(x),
+    tf.square,
     lambda x: x - tf.reduce_mean(x, 1, keepdims=True),
     lambda x: x - tf.reduce_mean(x, 0, keepdims=True),
     lambda x: x / (1.0 + tf.reduce_sum(tf.square(x), [0, 1])),
@@ -157,4 +156,5 @@ def test_rows_of_any_number(counting: Counting, ops: list[int], sizes: list[int]
     got, _ = values(make, batches)
     for x, y in zip(want, got):
         for a, b in zip(x, y):
-            np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
+            # Sums of hundreds of rows that cancel round differently, node by node most of all.
+            np.testing.assert_allclose(b, a, rtol=2e-4, atol=5e-4 * np.abs(a).max(initial=0.04))
