@@ -83,8 +83,10 @@ def gradients(
         if unconnected_gradients == UnconnectedGradients.ZERO:
             results = [apply_op("ZerosLike", x=x) if g is None else g for g, x in zip(results, xs)]
         for g, x in zip(results, xs):
-            # A gradient has the shape of what it is of.
+            # A gradient has the shape of what it is of; that of a variable's handle is the variable's.
             shape = getattr(x, "shape", None)
+            if isinstance(x, Tensor) and x.dtype.base_dtype is dtypes.resource:
+                shape = x._handle_data[1] if x._handle_data is not None else None
             if isinstance(g, Tensor) and isinstance(shape, TensorShape) and g.shape.is_compatible_with(shape):
                 g._shape = g.shape.merge_with(shape)
         return [x.with_gradient(g) if isinstance(x, CompositeTensor) else g for g, x in zip(results, xs)]

@@ -99,13 +99,22 @@ def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -
         count = cast_to(apply_op("Size", input=losses, name="num_elements"), dtypes.float32)
         return _function("DivNoNan", total, count, name="value")
     if reduction == Reduction.MEAN:
-        spread = _function("Mul", apply_op("OnesLike", x=losses), weights)
+        spread = array_ops.ones_like(losses) * weights
         return _function("DivNoNan", total, _total(spread), name="value")
+    return _function("DivNoNan", total, _num_present(losses, weights), name="value")
+
+
+def _num_present(losses: Tensor, weights: Tensor, each: bool = False) -> Tensor:
+    """Count the elements whose weight is not zero; those of each sample by themselves, or all."""
     with name_scope(None, "num_present") as scope:
-        spread = _function("Mul", apply_op("OnesLike", x=losses), weights, name="broadcast_weights")
-        present = cast_to(_function("NotEqual", spread, constant(0.0)), dtypes.float32)
-        number = _total(present, scope)
-    return _function("DivNoNan", total, number, name="value")
+        zero = _function("Equal", weights, constant(0.0))
+        present = array_ops.where(zero, array_ops.zeros_like(weights), array_ops.ones_like(weights))
+        if not (weights.shape.is_fully_defined() and losses.shape.is_fully_defined() and weights.shape == losses.shape):
+            with name_scope(None, "broadcast_weights") as inner:
+                present = _function("Mul", present, array_ops.ones_like(losses), name=inner)
+        if not each:
+            return _total(present, scope)
+        return math_ops.reduce_sum(present, list(range(1, losses.shape.rank or 1)), keepdims=True, name=scope)
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
@@ -162,20 +171,19 @@ def mean_pairwise_squared_error(
     """
     with name_scope(scope, "mean_pairwise_squared_error"):
         y, p = _pair(labels, predictions)
-        errors = p - y
+        errors = _function("Sub", p, y)
+        weight = cast_to(weights, dtypes.float32)
         rest = list(range(1, errors.shape.rank or 1))
         squares = math_ops.reduce_sum(math_ops.square(errors), rest, keepdims=True)
-        per = array_ops.ones_like(errors)
-        count = math_ops.reduce_sum(per, rest, keepdims=True)
-        weight = convert_to_tensor(weights, errors.dtype.base_dtype)
-        used = math_ops.cast(math_ops.not_equal(weight, 0.0), errors.dtype.base_dtype)
-        count = count * used
-        one = math_ops.div_no_nan(squares, math_ops.maximum(count - 1.0, 0.0)) * 2.0
+        count = _num_present(errors, weight, each=True)
+        pairs = math_ops.maximum(count - 1.0, 0.0)
+        one = 2.0 * math_ops.div_no_nan(squares, pairs, name="value")
         sums = math_ops.reduce_sum(errors, rest, keepdims=True)
-        two = math_ops.div_no_nan(math_ops.square(sums), count * math_ops.maximum(count - 1.0, 0.0)) * 2.0
-        weighted = (one - two) * weight
-        total = math_ops.reduce_sum(weighted)
-        loss = array_ops.where_v2(math_ops.reduce_sum(count) > 0.0, total, array_ops.zeros_like(total), name="value")
+        pairs = math_ops.maximum(_function("Mul", count, count - 1.0), 0.0)
+        two = 2.0 * math_ops.div_no_nan(math_ops.square(sums), pairs, name="value")
+        total = math_ops.reduce_sum(_function("Mul", one - two, weight))
+        nothing = array_ops.zeros_like(total)
+        loss = array_ops.where(math_ops.reduce_sum(count) > 0.0, total, nothing, name="value")
         add_loss(loss, loss_collection)
         return loss
 
@@ -212,11 +220,9 @@ def log_loss(
     """Compute the cross entropy of probabilities, weighted and reduced."""
     with name_scope(scope, "log_loss") as scope:
         y, p = _pair(labels, predictions)
-        eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
-        positive = _function("Mul", y, _function("Log", _function("AddV2", p, eps)))
-        rest = _function("AddV2", _function("Sub", one, p), eps)
-        negative = _function("Mul", _function("Sub", one, y), _function("Log", rest))
-        losses = _function("Sub", _function("Neg", positive), negative)
+        losses = -_function("Mul", y, _function("Log", p + epsilon)) - _function(
+            "Mul", 1 - y, _function("Log", 1 - p + epsilon)
+        )
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -231,8 +237,8 @@ def hinge_loss(
     """Compute max(0, 1 - y * logits), labels 0 or 1 meaning y = -1 or 1."""
     with name_scope(scope, "hinge_loss") as scope:
         y, p = _pair(labels, logits)
-        one = constant(1.0, p.dtype)
-        signed = _function("Sub", _function("Mul", constant(2.0, p.dtype), y), one)
+        one = array_ops.ones_like(y)
+        signed = _function("Sub", 2 * y, one)
         losses = apply_op("Relu", features=_function("Sub", one, _function("Mul", signed, p)))
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
@@ -254,7 +260,7 @@ def cosine_distance(
     with name_scope(scope, "cosine_distance_loss") as scope:
         y, p = _pair(labels, predictions)
         inner = apply_op("Sum", input=_function("Mul", p, y), reduction_indices=[axis], keep_dims=True)
-        losses = _function("Sub", constant(1.0, p.dtype), inner)
+        losses = 1 - inner
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -273,7 +279,7 @@ def sigmoid_cross_entropy(
         if label_smoothing > 0:
             y = _function("Mul", y, constant(1 - label_smoothing, x.dtype))
             y = _function("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
-        losses = nn_ops.sigmoid_cross_entropy_with_logits(labels=y, logits=x)
+        losses = nn_ops.sigmoid_cross_entropy_with_logits(labels=y, logits=x, name="xentropy")
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -290,12 +296,10 @@ def softmax_cross_entropy(
     with name_scope(scope, "softmax_cross_entropy_loss") as scope:
         y, x = _pair(onehot_labels, logits)
         if label_smoothing > 0:
-            shape = apply_op("Shape", input=y)
-            classes = apply_op("StridedSlice", input=shape, begin=[1], end=[2], strides=[1], shrink_axis_mask=1)
-            share = _function("RealDiv", constant(label_smoothing, x.dtype), cast_to(classes, x.dtype.base_dtype))
-            y = _function("AddV2", _function("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
-        y = apply_op("StopGradient", input=y)
-        losses, _ = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
+            share = label_smoothing / math_ops.cast(array_ops.shape(y)[1], x.dtype)
+            y = y * (1.0 - label_smoothing) + share
+        y = apply_op("StopGradient", input=y, name="labels_stop_gradient")
+        losses, _ = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=x, labels=y, name="xentropy")
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -312,7 +316,7 @@ def sparse_softmax_cross_entropy(
         y, x = convert_to_tensor(labels), convert_to_tensor(logits)
         if y.shape.rank is not None and y.shape.rank == x.shape.rank:
             y = apply_op("Squeeze", input=y, squeeze_dims=[-1])
-        losses, _ = apply_op_outputs("SparseSoftmaxCrossEntropyWithLogits", features=x, labels=y)
+        losses = nn_ops.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x, name="xentropy")
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 

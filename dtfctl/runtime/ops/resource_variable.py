@@ -159,7 +159,9 @@ class ResourceVariable(Variable):
         )
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
-        return apply_op("ResourceGatherNd", resource=self.handle, indices=indices, dtype=self._dtype, name=name)
+        with name_scope(name, "GatherNd") as scope:
+            value = apply_op("ResourceGatherNd", resource=self.handle, indices=indices, dtype=self._dtype, name=scope)
+        return apply_op("Identity", input=value)
 
 
 class _Assigned(ResourceVariable):

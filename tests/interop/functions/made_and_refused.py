@@ -87,4 +87,58 @@ def refused(tf: Any) -> Any:
     ]  # fmt: skip
 
 
-CASES = {f.__name__: f for f in (tensordots, repeats, sliced, refused)}
+def captured(tf: Any) -> Any:
+    """Gradients of a variable that is read in a loop in a branch have its shape."""
+    v = tf.get_variable("v", [4, 3], initializer=tf.ones_initializer(), use_resource=True)
+    x = tf.constant([0.1, 0.2])
+    taken = tf.placeholder_with_default(True, [])
+
+    def looped() -> Any:
+        return tf.reduce_sum(tf.scan(lambda s, e: tf.tanh(s + e + tf.reduce_mean(tf.tanh(v))), x))
+
+    inner = tf.cond(taken, looped, lambda: tf.reduce_sum(x))
+    outer = tf.cond(taken, looped, looped)
+    grads = [*tf.gradients(inner, [v, x]), *tf.gradients(outer + tf.reduce_sum(tf.matmul(v, v, True)), [v, x])]
+    read = v.gather_nd([[0, 1], [2, 2]])
+    return _at_once([*grads, *map(_shape, grads), read, [read.op.type, read.name]])
+
+
+def losses(tf: Any) -> Any:
+    """Names and values of losses, and of what programs look up of them."""
+    y, x = tf.constant([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), tf.constant([[0.2, 0.7, 0.1], [0.3, 0.5, 0.9]])
+    made = [
+        tf.losses.mean_pairwise_squared_error(y, x, [[0.5], [2.0]]), tf.losses.mean_squared_error(y, x, [[0.0], [2.0]]),
+        tf.losses.softmax_cross_entropy(y, x, label_smoothing=0.1), tf.losses.log_loss(y, x),
+        tf.losses.sparse_softmax_cross_entropy([0, 2], x), tf.losses.sigmoid_cross_entropy(y, x, [[0.0], [1.0]]),
+        tf.losses.hinge_loss(y, x), tf.losses.cosine_distance(y, x, axis=1), tf.losses.huber_loss(y, x),
+        tf.losses.mean_squared_error(y, x, [[0.5], [2.0]], reduction="weighted_mean"), tf.losses.get_total_loss(),
+    ]  # fmt: skip
+    graph = tf.get_default_graph()
+    looked_up = ["softmax_cross_entropy_loss/xentropy:0", "sparse_softmax_cross_entropy_loss/xentropy/xentropy:0"]
+    looked_up += ["mean_squared_error/num_present:0", "sigmoid_cross_entropy_loss/num_present/broadcast_weights:0"]
+    looked_up += ["mean_pairwise_squared_error/value_1:0", "log_loss/sub_2:0", "hinge_loss/Sub:0"]
+    flat = [tf.layers.flatten(x), tf.layers.flatten(x), tf.layers.dense(tf.zeros([2, 3, 4]), 2, use_bias=False)]
+    found = [[t.name for t in (*made, *flat)], *made]
+    found += [graph.get_tensor_by_name(name) for name in looked_up if not name.startswith("softmax")]
+    found += [[graph.get_tensor_by_name(name).op.type for name in looked_up]]
+    return _at_once([*found, *tf.gradients(made[-1], [x, y])])
+
+
+def sizes_refused(tf: Any) -> Any:
+    """Sizes that are none are refused while the graph is built."""
+    x, grid = tf.ones([2, 2]), tf.placeholder_with_default(np.ones((2, 2), np.int32), [2, 2])
+    calls: list[Callable[[], Any]] = [
+        lambda: tf.reshape(x, [2, -2]), lambda: tf.reshape(x, grid), lambda: tf.fill([-3], 1.0),
+        lambda: tf.fill(grid, 1.0), lambda: tf.stack([x, x], 4), lambda: tf.stack([x, x], -4),
+        lambda: tf.repeat(tf.placeholder(tf.float32), 2, -1),
+    ]  # fmt: skip
+    found: list[Any] = []
+    for call in calls:
+        try:
+            found.append(str(call().shape))
+        except (TypeError, ValueError) as e:
+            found.append(type(e).__name__)
+    return [found]
+
+
+CASES = {f.__name__: f for f in (tensordots, repeats, sliced, refused, captured, losses, sizes_refused)}

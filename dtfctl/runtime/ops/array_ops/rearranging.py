@@ -32,10 +32,12 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         if axis is None:
             x, axis = reshape(x, [-1]), 0
         counts = convert_to_tensor(repeats, dtypes.int32)
+        if axis < 0 and x.shape.rank is None:
+            raise ValueError(f"axis={axis} may only be negative if the rank of what is repeated is known")
         if x.shape.rank == 0:
             x = reshape(x, [1])
         if counts.shape.num_elements() == 1 and x.shape.dims_or_none is not None:
-            return _repeated_alike(x, reshape(counts, []) if counts.shape.rank else counts, axis)
+            return _repeated_alike(x, reshape(counts, []), axis)
         length = strided_slice(shape(x), [axis], [axis + 1], [1], shrink_axis_mask=1)
         counts = apply_op("BroadcastTo", input=counts, shape=stack([length]))
         longest = apply_op("Maximum", x=apply_op("Max", input=counts, reduction_indices=[0]), y=0)

@@ -119,7 +119,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
             return apply_op("Reshape", scope, tensor=product, shape=array_ops.concat([a_free, b_free], 0))
         dims = a_dims + b_dims
         if None not in dims:
-            done = product.shape.as_list() == dims
+            done = product.shape.as_list() == dims and a.shape.is_fully_defined() and b.shape.is_fully_defined()
             return product if done else apply_op("Reshape", scope, tensor=product, shape=dims)
         out = apply_op("Reshape", scope, tensor=product, shape=array_ops.concat([a_free, b_free], 0))
         out.set_shape(dims)

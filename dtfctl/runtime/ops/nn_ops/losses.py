@@ -113,7 +113,9 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = N
                 f"{labels.shape} of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}"
             )
         if rank == 2:
-            cost = apply_op_outputs("SparseSoftmaxCrossEntropyWithLogits", features=precise, labels=labels)[0]
+            cost = apply_op_outputs("SparseSoftmaxCrossEntropyWithLogits", name=name, features=precise, labels=labels)[
+                0
+            ]
             return cast_to(cost, dtype)
         classes = apply_op(
             "StridedSlice", input=shape_of(precise), begin=[-1], end=[0], strides=[1], shrink_axis_mask=1, end_mask=1

@@ -5,15 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
-from dtfctl.runtime.framework.operation import Operation
+from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
 from dtfctl.runtime.ops.shapes.array.axes import checked_axis
 
 
+def _asked_for(op: Operation, sizes: Tensor) -> TensorShape:
+    """Find the shape that a tensor of sizes asks for.
+
+    Raises:
+        ValueError: it is no list, or a size is below -1.
+    """
+    if sizes.shape.rank not in (None, 1):
+        raise ValueError(f"Shape must be rank 1 but is rank {sizes.shape.rank} for '{op.name}' (op: '{op.type}')")
+    value = constant_value(sizes)
+    if value is not None and (value < -1).any():
+        raise ValueError(f"Invalid value in tensor used for shape: {int(value.min())} for '{op.name}'")
+    return constant_value_as_shape(sizes)
+
+
 @register_shape("Reshape")
 def _reshape(op: Operation) -> Any:
-    wanted = constant_value_as_shape(op.inputs[1]).dims_or_none
+    wanted = _asked_for(op, op.inputs[1]).dims_or_none
     source = op.inputs[0].shape
     if wanted is None:
         return [TensorShape(None)]
@@ -87,7 +101,7 @@ def _broadcast_to(op: Operation) -> Any:
 @register_shape("Fill", "Empty", "ScatterNd", "StridedSliceGrad")
 def _from_shape_tensor(op: Operation) -> Any:
     position = {"Fill": 0, "Empty": 0, "ScatterNd": 2, "StridedSliceGrad": 0}[op.type]
-    return [constant_value_as_shape(op.inputs[position])]
+    return [_asked_for(op, op.inputs[position])]
 
 
 @register_shape("BroadcastArgs")
