@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.functions import FunctionBody, instantiate
 from dtfctl.runtime.compiler.passes.fuse import fuse_patterns
+from dtfctl.runtime.executor import loop_lists
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError
@@ -94,6 +95,8 @@ class _Function:
         self._planning = False
         self._inputs = 0
         self._outputs = 0
+        self._changed: frozenset[int] = frozenset()
+        self._unread: frozenset[int] = frozenset()
 
     def __call__(self, inputs: Sequence[Any], step: StepContext) -> list[Any]:
         executor = self._executor or self._plan()
@@ -122,6 +125,14 @@ class _Function:
             _DEPTH.value = depth
         return results
 
+    def lists_of_loop(self, condition: PreparedFunction) -> frozenset[int]:
+        self._plan()
+        return self._changed & condition.unread()
+
+    def unread(self) -> frozenset[int]:
+        self._plan()
+        return self._unread
+
     def may_block(self) -> bool:
         with self._lock:
             if self._executor is None and self._planning:
@@ -147,6 +158,7 @@ class _Function:
         runner = self._runner
         body = instantiate(runner.library, self._function.name, self._function.attr)
         self._inputs, self._outputs = len(body.args), len(body.results)
+        self._changed, self._unread = loop_lists.changed(body), loop_lists.unread(body)
         graph = _needed(body)
         if runner.fuses and fuse_patterns(graph, {*body.results, *body.controls}, runner.device.device_type):
             graph = _needed(body, graph)

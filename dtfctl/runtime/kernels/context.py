@@ -46,6 +46,12 @@ class PreparedFunction(Protocol):
     def __call__(self, inputs: Sequence[Any], step: StepContext) -> list[Any]:
         """Run the function, and return its outputs for these inputs."""
 
+    def lists_of_loop(self, condition: PreparedFunction) -> frozenset[int]:
+        """Find the values of a loop with this body that are tensor lists which it may change in place."""
+
+    def unread(self) -> frozenset[int]:
+        """Find the arguments that nothing takes."""
+
 
 class FunctionCaller(Protocol):
     """Runs functions of the session's library inside a step."""

@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
+from dtfctl.runtime.kernels.control.own_list import own, released
 from dtfctl.runtime.kernels.control.tensor_list import shape_text
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
@@ -98,16 +99,20 @@ def _goes_on(outputs: Sequence[Any]) -> bool:
 @register_kernel(("While", "StatelessWhile", "_While"), devices=CPU_GPU, step=True)
 def while_op(k: KernelBuild) -> Kernel:
     condition, body = _prepare(k, "cond"), _prepare(k, "body")
+    lists: frozenset[int] | None = None
 
     def run(step: StepContext, *inputs: Any) -> Any:
-        values: Sequence[Any] = inputs
+        nonlocal lists
+        if lists is None:
+            lists = body.lists_of_loop(condition)
+        values: Sequence[Any] = own(inputs, lists) if lists else inputs
         check = step.cancellation.check
         while _goes_on(condition(values, step)):
             check()
             values = body(values, step)
             if len(values) != len(inputs):
                 raise InvalidArgumentError(f"While loop body returned {len(values)} arguments. Expected: {len(inputs)}")
-        return values
+        return released(values, lists) if lists else values
 
     return run
 

@@ -213,7 +213,7 @@ def list_in(handle: Any, dtype: DType | None = None) -> TensorList:
     return found
 
 
-def check_dtype(found: TensorList, dtype: DType) -> None:
+def check_dtype(found: Any, dtype: DType) -> None:
     if found.element_dtype is not dtype:
         raise InvalidArgumentError(
             f"Invalid data types; op elements {type_name(dtype)} but list elements {type_name(found.element_dtype)}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.control.own_list import OwnList
 from dtfctl.runtime.kernels.control.tensor_list import (
     TensorList,
     box,
@@ -59,7 +60,8 @@ def tensor_list_push_back(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
 
     def run(handle: Any, value: Any) -> Any:
-        held = list_in(handle)
+        is_own = handle.__class__ is OwnList
+        held = handle if is_own else list_in(handle)
         if held.element_shape.dims_or_none != value.shape:
             _check_item(held, value)
         if held.element_dtype is not dtype:
@@ -68,12 +70,15 @@ def tensor_list_push_back(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Tried to push item into a full list list size: {len(held)} max_num_elements: {held.max_num_elements}"
             )
+        if is_own:
+            held.items.append(value)
+            return held
         return box(held.with_items(held.items.append(value)))
 
     return run
 
 
-def _check_item(held: TensorList, value: Any, where: str = "") -> None:
+def _check_item(held: TensorList | OwnList, value: Any, where: str = "") -> None:
     if not held.takes(value.shape):
         raise InvalidArgumentError(
             f"Tried to append a tensor with incompatible shape to a list{where}. Op element shape: "
@@ -117,7 +122,10 @@ def tensor_list_pop_back(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
 
     def run(handle: Any, shape: Any) -> Any:
-        held = list_in(handle, dtype)
+        is_own = handle.__class__ is OwnList
+        held = handle if is_own else list_in(handle, dtype)
+        if is_own and held.element_dtype is not dtype:
+            check_dtype(held, dtype)
         items = held.items
         size = len(items)
         if not size:
@@ -131,6 +139,9 @@ def tensor_list_pop_back(k: KernelBuild) -> Kernel:
                     f"{shape_text(wanted)}"
                 )
             value = zeros_for(dtype, wanted.known())
+        if is_own:
+            items.pop()
+            return held, value
         return box(held.with_items(items.pop())), value
 
     return run
@@ -200,7 +211,10 @@ def tensor_list_set_item(k: KernelBuild) -> Kernel:
     may_grow = bool(k.attr("resize_if_index_out_of_bounds"))
 
     def run(handle: Any, index: Any, value: Any) -> Any:
-        held = list_in(handle, dtype)
+        is_own = handle.__class__ is OwnList
+        held: Any = handle if is_own else list_in(handle, dtype)
+        if is_own and held.element_dtype is not dtype:
+            check_dtype(held, dtype)
         if index.ndim:
             raise InvalidArgumentError(
                 f"Expected argument 1 to be a scalar. Received a tensor of shape {shape_text(index.shape)}"
@@ -213,6 +227,12 @@ def tensor_list_set_item(k: KernelBuild) -> Kernel:
         i, size = int(index), len(held)
         if i < 0 or (i >= size and not may_grow):
             raise InvalidArgumentError(f"Trying to modify element {i} in a list with {size} elements.")
+        if is_own:
+            if i < size:
+                held.items[i] = value
+            else:
+                held.items = [*resized(held.items, i), value]
+            return held
         if i < size:
             return box(held.with_items(held.items.set(i, value)))
         return box(held.with_items([*resized(held.items.to_list(), i), value]))
