@@ -60,8 +60,8 @@ def dashboard(
         else:
             screen.print(opened.url)
             sys.stdout.flush()
-            stays = "until Ctrl-C" if opened.is_led else "until `dtfctl dashboard --stop`, or `down`"
-            screen.note(f"shows {name} {stays}")
+            ends = "`down`" if opened.is_kept else "`dtfctl dashboard --stop`, or `down`"
+            screen.note(f"shows {name} until {'Ctrl-C' if opened.is_led else ends}")
         if not no_browser and not screen.is_data:
             webbrowser.open(opened.opener().as_uri())
         if opened.is_led:

@@ -23,6 +23,10 @@ LOOK_S = 5.0
 """How long to wait for a change."""
 LEAST_S = 0.25
 """Changes are looked at no more often."""
+UNSEEN_S = 1.0
+"""While no page looks, they are looked at no more often than that either..."""
+LOOKED_S = 5.0
+"""... which is when none has asked for so long."""
 RETRY_S = 1.0
 MOST_EVENTS = 500
 MOST_POINTS = 20_000
@@ -60,6 +64,7 @@ class Feed:
         self._created = 0.0
         self._newest_event = 0
         self._closed = threading.Event()
+        self._last_look = -LOOKED_S
         self.generation = 0
         """Counts the clusters of this name that came one after another: what was told of one is nothing of the next."""
 
@@ -94,6 +99,9 @@ class Feed:
             item; a value of None is gone. events, points: new ones.
         """
         with self._changed:
+            was_looked_at, self._last_look = self._is_looked_at, time.monotonic()
+            if not was_looked_at:
+                self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._version > after or self.is_closed, wait_s):
                 return None
             # Of what went since then not all is known any more.
@@ -121,7 +129,13 @@ class Feed:
                 version = 0
             else:
                 self._take(status)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_looked_at or self.is_closed, UNSEEN_S)
                 self._closed.wait(LEAST_S)
+
+    @property
+    def _is_looked_at(self) -> bool:
+        return time.monotonic() - self._last_look < LOOKED_S
 
     def _away(self, why: str) -> None:
         known = self._items.get(("cluster", ""))

@@ -19,6 +19,8 @@ class DashboardReply:
 
     port: int
     token: str
+    from_spec: bool = False
+    """The cluster's file wants it."""
 
 
 @value

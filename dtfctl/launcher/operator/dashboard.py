@@ -30,6 +30,7 @@ class OpenedDashboard:
         url: lets in; what follows # is never sent or logged.
         is_led: the page is on another machine, and this process leads there until `close`. Otherwise nothing ends
             with `close`.
+        is_kept: it is up as long as the cluster, whose file says so.
     """
 
     def __init__(self, paths: ClusterPaths, reply: DashboardReply, passage: Passage | None) -> None:
@@ -37,6 +38,7 @@ class OpenedDashboard:
         self._passage = passage
         self._opener: Path | None = None
         self.is_led = passage is not None
+        self.is_kept = reply.from_spec
         self.url = f"http://127.0.0.1:{reply.port if passage is None else passage.port}/#token={reply.token}"
 
     def opener(self) -> Path:

@@ -7,6 +7,7 @@ import http.client
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -20,6 +21,7 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import NoSuchCluster, NoSuchJob
 from dtfctl.launcher.model import ClusterStatus, Event, JobStatus, LogLine, Progress
 from tests.doubles.launcher import status, task
+from tests.support.waiting import wait_until
 
 JOB = JobStatus(
     "<b>j</b>", "j", "running", "between-graph", "j.py", progress=Progress(3, 9, {"loss": float("nan")}, 5.0)
@@ -214,6 +216,24 @@ def test_a_stream_tells_all_and_then_what_changes(page: Page) -> None:
     page.cluster.is_down = True
     until(lambda: told["cluster", ""]["away"])
     assert told["cluster", ""]["away"] == "the cluster is down"
+
+
+def test_a_page_that_begins_to_look_is_told_at_once_what_nobody_had_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "UNSEEN_S", 1000.0)
+    monkeypatch.setattr(feed, "LEAST_S", 0.01)
+    cluster = FakeCluster(status(task("worker/0")))
+    told = feed.Feed(lambda: cast(Cluster, cluster))
+    told.start()
+    try:
+        wait_until(lambda: told.known("task", "worker/0") is not None, "the first status is taken")
+        cluster.become(status(task("worker/1")))
+        # It would have been taken many times over by somebody who looks.
+        time.sleep(0.5)
+        assert told.known("task", "worker/1") is None
+        told.news(told._version, 20.0)
+        assert told.known("task", "worker/1") is not None
+    finally:
+        told.close()
 
 
 def test_of_another_cluster_of_the_same_name_pages_begin_anew(page: Page) -> None:

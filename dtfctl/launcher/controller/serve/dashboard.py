@@ -112,7 +112,7 @@ class DashboardKeeper:
             except PortTaken as error:
                 raise Conflict(error.message, "choose another with --port") from None
         self._wait_served()
-        return DashboardReply(page.port, page.token)
+        return DashboardReply(page.port, page.token, page.from_spec)
 
     def _close(self, _request: Nothing) -> DashboardClosed:
         """Raises Conflict: the spec wants it."""
