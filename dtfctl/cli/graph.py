@@ -92,14 +92,14 @@ def graph(
     if format not in FORMATS:
         raise UsageError(f"`{format}` is no format", f"one of: {', '.join(FORMATS)}")
     pictures = format != "tree" and stage == "all"
-    if pictures and (to is None or not to.is_dir()):
+    if pictures and (to is None or (to.exists() and not to.is_dir())):
         raise UsageError("a picture is of one stage", "name it with --stage, or a folder for one of each with --to")
     if format == "svg" and shutil.which("dot") is None:
         raise UsageError(
             "Graphviz, which draws SVG, is not installed here",
             "install it (apt install graphviz, brew install graphviz), or take --format dot elsewhere",
         )
-    if to is not None and not pictures and (to.is_dir() or not to.absolute().parent.is_dir()):
+    if to is not None and ((to.is_dir() and not pictures) or not to.absolute().parent.is_dir()):
         raise UsageError(f"--to {to}: " + ("that is a folder" if to.is_dir() else f"there is no folder {to.parent}"))
     view = GraphView(
         stage,
@@ -154,6 +154,7 @@ def _show(session: Session, found: dict[str, Any], format: str, to: Path | None)
         (text,) = (_drawn(dot, format) for dot in found["dots"].values())
     else:
         assert to is not None
+        to.mkdir(exist_ok=True)
         for number, (name, dot) in enumerate(found["dots"].items()):
             _write(to / f"{number:02}-{name.replace(' ', '-')}.{format}", _drawn(dot, format))
         screen.note(f"{len(found['dots'])} pictures written to {to}")

@@ -209,9 +209,12 @@ def test_the_command_shows_a_file_and_says_what_is_wrong(file: Path, monkeypatch
     assert bare.returncode == 2 and "apt install graphviz" in bare.stderr and "--format dot" in bare.stderr
     # A picture of each stage.
     assert run(str(file), "--stage", "all", "--format", "dot").returncode == 2
-    (file.parent / "stages").mkdir()
-    drawn = run(str(file), "--stage", "all", "--format", "dot", "--to", str(file.parent / "stages"))
-    assert drawn.returncode == 0, drawn.stderr
+    assert run(str(file), "--stage", "all", "--format", "dot", "--to", str(file)).returncode == 2, "it is no folder"
+    deep = run(str(file), "--stage", "all", "--format", "dot", "--to", str(file.parent / "not" / "there"))
+    assert deep.returncode == 2 and f"there is no folder {file.parent / 'not'}" in deep.stderr
+    for _ in range(2):
+        drawn = run(str(file), "--stage", "all", "--format", "dot", "--to", str(file.parent / "stages"))
+        assert drawn.returncode == 0, drawn.stderr
     names = sorted(picture.name for picture in (file.parent / "stages").iterdir())
     assert len(names) == len(said["stages"]) and names[0] == "00-given.dot" and names[-1].endswith("-partitioned.dot")
     # A name with no ending, text that a person reads, and what has no name that a job could have.
