@@ -24,9 +24,9 @@ LOOK_S = 5.0
 LEAST_S = 0.25
 """Changes are looked at no more often."""
 UNSEEN_S = 1.0
-"""While no page looks, they are looked at no more often than that either..."""
+"""Changes are looked at no more often than that either, while no page looks."""
 LOOKED_S = 5.0
-"""... which is when none has asked for so long."""
+"""A page looks that has asked within this time."""
 RETRY_S = 1.0
 MOST_EVENTS = 500
 MOST_POINTS = 20_000

@@ -6,6 +6,7 @@ second, the graph, what its nodes took in one step, and what the job was started
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import logging
@@ -29,7 +30,7 @@ HPARAMS = "DTF_HPARAMS"
 """A JSON object of a job's hyperparameters, by name: numbers, texts, true and false."""
 RATE = "global_step/sec"
 LEAST_S = 1.0
-"""What is reported more often is left out."""
+"""What is reported more often is left out, but for the last."""
 _PLUGIN, _BEGUN = "hparams", "_hparams_/session_start_info"
 
 
@@ -45,6 +46,8 @@ class JobEvents:
         self._lock = threading.Lock()
         self._last: tuple[int, float] | None = None
         self._told: dict[str, float] = {}
+        self._left_out: dict[str, tuple[int, float]] = {}
+        """By name the newest that is not written: the step, and the number."""
 
     def report(self, step: int, metrics: Mapping[str, float], now: float) -> None:
         """Write numbers of a step, and the rate since the last ones.
@@ -57,17 +60,30 @@ class JobEvents:
             begins = last is None or step < last[0]
             if begins:
                 self._told.clear()
+                self._left_out.clear()
             # Each by itself: who reports a step alone does not silence who then reports its loss.
             values = {
                 name: value for name, value in metrics.items() if now - self._told.get(name, -math.inf) >= LEAST_S
             }
             self._told |= dict.fromkeys(values, now)
+            self._left_out |= {name: (step, value) for name, value in metrics.items()}
+            for name in values:
+                del self._left_out[name]
             if last is None or begins or now - last[1] >= LEAST_S:
                 if last is not None and not begins and step > last[0]:
                     values[RATE] = (step - last[0]) / (now - last[1])
                 self._last = step, now
-        if not values:
-            return
+        if values:
+            self._write(step, values)
+
+    def close(self) -> None:
+        """Write what was reported last, if it was left out."""
+        with self._lock:
+            left, self._left_out = self._left_out, {}
+        for name, (step, value) in left.items():
+            self._write(step, {name: value})
+
+    def _write(self, step: int, values: Mapping[str, float]) -> None:
         summary = summary_pb2.Summary()
         for name, value in values.items():
             summary.value.add(tag=name, simple_value=value)
@@ -122,10 +138,18 @@ def own_events() -> JobEvents | None:
         events = JobEvents(Path(folder) / FOLDER)
         if given := os.environ.get(HPARAMS):
             events.hyperparameters(_parsed(given), os.environ["DTF_JOB_ID"])
+        atexit.register(_ended, events)
         return events
     except OSError as e:
         log.warning("nothing is written for TensorBoard: %s", e)  # training is worth more than its plots
         return None
+
+
+def _ended(events: JobEvents) -> None:
+    try:
+        events.close()
+    except OSError as e:
+        log.warning("the last numbers are not written for TensorBoard: %s", e)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,25 @@ def test_the_loss_the_graph_and_a_steps_times_are_written(job: Path) -> None:
     assert (said[0]["total"], said[0]["metrics"]) == (12, {"loss": 4.0}) and said[-1]["step"] == 12
     # Neither the end nor a run that computes no loss takes the loss from the status line.
     assert all(line["metrics"].keys() == {"loss"} for line in said[1:])
+
+
+def test_what_was_reported_last_is_written_at_the_end_however_soon_that_is(tmp_path: Path) -> None:
+    events = JobEvents(tmp_path)
+    for step, now in ((1, 10.0), (2, 10.1), (3, 10.2)):
+        events.report(step, {"loss": 1.0 / step}, now)
+    events.report(4, {"accuracy": 0.5}, 10.3)
+    events.close()
+    events.close()
+    assert scalars(written(tmp_path)) == {
+        "loss": [(1, 1.0), (3, pytest.approx(1 / 3))],
+        "accuracy": [(4, 0.5)],
+    }
+
+
+def test_a_program_of_a_job_leaves_its_last_loss(job: Path) -> None:
+    program = "from dtfctl.runtime.train import progress\nfor n in range(5): progress.report(n, 5, loss=float(n))"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert scalars(written(job / FOLDER))["loss"][-1] == (4, 4.0)
 
 
 def test_a_loss_that_would_want_to_be_fed_is_left_alone(job: Path) -> None:
