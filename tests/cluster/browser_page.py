@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -77,7 +79,23 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("job")
     parser.add_argument("--shots", type=Path)
-    seen = (strangers, origins, pages, keys, draw, digits, study, phone, live, alone, tabs, many, history, deeds)
+    seen = (
+        strangers,
+        origins,
+        pages,
+        keys,
+        draw,
+        digits,
+        study,
+        phone,
+        live,
+        alone,
+        killed,
+        tabs,
+        many,
+        history,
+        deeds,
+    )
     looks = {look.__name__: look for look in seen}
     parser.add_argument("--only", choices=looks, required=True)
     given = parser.parse_args()
@@ -399,6 +417,24 @@ def live(looker: Looker, _job: str, first: str = "") -> dict[str, Any]:
 def alone(looker: Looker, job: str) -> dict[str, Any]:
     """See the same in a browser that has no shared workers."""
     return live(looker, job, "delete window.SharedWorker")
+
+
+def killed(looker: Looker, process: str) -> dict[str, Any]:
+    """Look while what serves the page is killed, which a file names, and comes back."""
+    page = looker.open(looker.url)
+    state = page.locator(".live")
+    expect(state).to_have_text("live")
+    page.evaluate("window.same = true")
+    before = json.loads(Path(process).read_text())["pid"]
+    os.kill(before, signal.SIGKILL)
+    expect(state).not_to_have_text("live")
+    expect(state).to_have_text("live")
+    same = page.evaluate("window.same === true")
+    after = json.loads(Path(process).read_text())["pid"]
+    # That nobody answered meanwhile is in the console.
+    looker.problems[:] = [one for one in looker.problems if "ERR_" not in one]
+    page.context.close()
+    return {"same": same, "another": after != before}
 
 
 def many(looker: Looker, _job: str) -> dict[str, Any]:

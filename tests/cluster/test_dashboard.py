@@ -20,6 +20,7 @@ from dtfctl.dashboard.server import Dashboard
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import GrantStatus, JobRequest
 from dtfctl.launcher.operator.serving import ServeRequest
+from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.conftest import spec_of, wait_until
 from tests.doubles.launcher import status, task
 from tests.support.browser import python_with
@@ -205,6 +206,13 @@ def test_what_another_page_does_is_seen_live(watched: Watched) -> None:
 @pytest.mark.slow
 def test_a_browser_without_shared_workers_is_live_too(watched: Watched) -> None:
     assert watched.look("alone")["workers"] == "undefined"
+
+
+@pytest.mark.slow
+def test_a_page_goes_on_by_itself_when_what_serves_it_was_killed(cluster: Cluster, dashboard: str) -> None:
+    python_with("playwright")
+    process = ClusterPaths.of(cluster.name).dashboard_process
+    assert look(dashboard, str(process), "--only", "killed") == {"same": True, "another": True}
 
 
 @pytest.mark.slow
