@@ -52,7 +52,6 @@ def tune(
     trial has a score.
     """
     from dtfctl.launcher.errors import UsageError
-    from dtfctl.launcher.paths import ClusterPaths
     from dtfctl.tune import report
     from dtfctl.tune.search import Program, Search
     from dtfctl.tune.space import load
@@ -71,7 +70,7 @@ def tune(
     live = report.Live(search)
     shown = _Shown(screen, live)
     title = f"{Path(space).stem}: {Path(script).name}"
-    told = report.Published(search, ClusterPaths.of(cluster.name).studies, title, place)
+    told = report.Published(search, cluster.show_study, title, place)
 
     def tell() -> None:
         shown.show()

@@ -1,4 +1,4 @@
-"""Studies of `dtfctl tune`, as each tells of itself in a file of the cluster's folder (`tune.report.publish`)."""
+"""Studies of `dtfctl tune`: what each tells of itself (`tune.report.shown`), the controller keeps in a file."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.controller import CertificatesRequest, JobsRequest, Nothing, StatusRequest
+from dtfctl.launcher.messages.dashboard import StudyToShow
 from dtfctl.launcher.model import (
     CertificateStatus,
     ClusterInfo,
@@ -519,6 +520,10 @@ class Cluster:
         from dtfctl.launcher.operator import dashboard
 
         return dashboard.close_dashboard(self._connection)
+
+    def show_study(self, name: str, content: str) -> None:
+        """Have the dashboard show a study: its file, as `dashboard.studies` reads it, until `down`."""
+        self._connection.call(controller_calls.SHOW_STUDY, StudyToShow(name, content))
 
     def profile(
         self,

@@ -6,11 +6,12 @@ import contextlib
 import itertools
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dtfctl.durable import whole_file
+from dtfctl.launcher.errors import LauncherError
 from dtfctl.tune.events import write_trial
 from dtfctl.tune.plots import Point, page
 from dtfctl.tune.records import Ended
@@ -92,8 +93,8 @@ def write(search: Search, folder: Path, title: str) -> None:
         write_trial(folder / "events", search.study, point, ends, search.records.legs)
 
 
-def publish(search: Search, file: Path, title: str, folder: Path) -> None:
-    """Write what the dashboard shows of a study (`dashboard.studies`), whole or not at all."""
+def shown(search: Search, title: str, folder: Path) -> str:
+    """Describe a study for the dashboard (`dashboard.studies`)."""
     records, study = search.records, search.study
     axes: list[dict[str, Any]] = []
     for name, parameter in study.parameters.items():
@@ -102,7 +103,7 @@ def publish(search: Search, file: Path, title: str, folder: Path) -> None:
         else:
             axes.append({"name": name, "low": parameter.low, "high": parameter.high, "log": parameter.log})
     newest = {leg.trial: leg for leg in sorted(records.legs.values(), key=lambda leg: leg.key)}
-    shown = {
+    found = {
         "title": title,
         "folder": str(folder.absolute()),
         "metric": study.metric,
@@ -125,31 +126,32 @@ def publish(search: Search, file: Path, title: str, folder: Path) -> None:
         ],
         "importance": dict(_importance(search)),
     }
-    with whole_file(file, 0o600) as out:
-        out.write(json.dumps(shown).encode())
+    return json.dumps(found)
 
 
 class Published:
-    """What the dashboard knows of a study, in a file of the cluster's folder, written anew as trials begin and end."""
+    """What the dashboard knows of a study, told anew as trials begin and end.
 
-    def __init__(self, search: Search, folder: Path, title: str, place: Path) -> None:
+    Args:
+        show: is given the study's name and what is shown of it. Raises LauncherError.
+    """
+
+    def __init__(self, search: Search, show: Callable[[str, str], None], title: str, place: Path) -> None:
         self._search = search
-        self._file = folder / f"{search.records.uid}.json"
+        self._show = show
         self._title = title
         self._place = place
         self._told = 0
         self._next = 0.0
 
     def renew(self, *, last: bool = False) -> None:
-        """Write what has changed, if that was not done just now; `last`: in any case."""
+        """Tell what has changed, if that was not done just now; `last`: in any case."""
         begun, count = time.monotonic(), len(self._search.records.order)
         if not last and (count == self._told or begun < self._next):
             return
-        # Of a cluster that is down nothing is shown. A study does not end because it cannot be looked at.
-        if self._file.parent.parent.is_dir():
-            with contextlib.suppress(OSError):
-                self._file.parent.mkdir(mode=0o700, exist_ok=True)
-                publish(self._search, self._file, self._title, self._place)
+        # A study does not end because it cannot be looked at.
+        with contextlib.suppress(LauncherError):
+            self._show(self._search.records.uid, shown(self._search, self._title, self._place))
         took = time.monotonic() - begun
         self._told, self._next = count, begun + max(PUBLISH_S, PUBLISH_REST * took)
 

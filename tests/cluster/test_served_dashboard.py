@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.errors import Conflict, PortTaken
+from dtfctl.launcher.errors import Conflict, PortTaken, UsageError
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import Dashboard, Metrics
 from tests.cluster.conftest import (
@@ -122,6 +122,19 @@ def test_the_command_leads_a_browser_by_a_file_that_only_its_user_can_read(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and url in file.read_text()
     command("--stop")
     assert not file.exists()
+
+
+def test_a_study_is_kept_under_its_name_and_nowhere_else(up: Up, home: Path) -> None:
+    cluster = up()
+    cluster.show_study("s-1", "{}")
+    kept = ClusterPaths.of(cluster.name).studies
+    assert [file.name for file in kept.iterdir()] == ["s-1.json"]
+    assert stat.S_IMODE((kept / "s-1.json").stat().st_mode) == 0o600
+    for name in ("../s", "a/b", "", "x" * 200):
+        with pytest.raises(UsageError, match="no name of a study"):
+            cluster.show_study(name, "{}")
+    cluster.down(grace_s=0.5)
+    assert not kept.exists()
 
 
 def test_a_page_that_was_ended_lets_nobody_in_any_more(up: Up, home: Path) -> None:

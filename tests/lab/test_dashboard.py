@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,12 @@ from tests.support.ports import free_ports
 
 SERVER = "dtfctl.dashboard --lock-fd"
 CONTROLLER = "dtfctl.launcher.controller --lock-fd"
+
+
+def _set(line: bytes) -> list[Any]:
+    """What a line of a stream says of things that have changed."""
+    found: list[Any] = json.loads(line[6:])["set"] if line.startswith(b"data: ") else []
+    return found
 
 
 def servers(lab: Lab) -> list[int]:
@@ -37,6 +45,10 @@ def test_a_page_on_a_host_is_led_to_from_here_and_comes_back_there(home: Path, l
         assert [line for line in processes_of(home) if "dtfctl.dashboard" in line] == []
         stream = ask(opened.url, "/api/stream", cookie=cookie)
         assert stream.readline().startswith(b"data: ")
+        # A study that runs here is shown there.
+        cluster.show_study("study-1", json.dumps({"title": "lr"}))
+        while not any(told[:2] == ["study", "study-1"] for told in _set(stream.readline())):
+            pass
         # Whoever dies there.
         for words in (SERVER, CONTROLLER):
             before = lab.processes(host, words)

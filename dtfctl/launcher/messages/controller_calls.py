@@ -30,7 +30,7 @@ from dtfctl.launcher.messages.controller import (
     SubmitReply,
     SubmitRequest,
 )
-from dtfctl.launcher.messages.dashboard import DashboardClosed, DashboardReply, DashboardRequest
+from dtfctl.launcher.messages.dashboard import DashboardClosed, DashboardReply, DashboardRequest, StudyToShow
 from dtfctl.launcher.messages.files import (
     BlobHeld,
     BlobPiece,
@@ -59,6 +59,7 @@ READ_LOGS = Method(SERVICE, "ReadLogs", LogsRequest, LogsReply, CLI)
 EVENTS = Method(SERVICE, "Events", EventsRequest, EventsReply, CLI)
 OPEN_DASHBOARD = Method(SERVICE, "OpenDashboard", DashboardRequest, DashboardReply, CLI)
 CLOSE_DASHBOARD = Method(SERVICE, "CloseDashboard", Nothing, DashboardClosed, CLI)
+SHOW_STUDY = Method(SERVICE, "ShowStudy", StudyToShow, Nothing, CLI)
 CERTIFICATES = Method(SERVICE, "Certificates", CertificatesRequest, CertificatesReply, CLI)
 DOWN = Method(SERVICE, "Down", DownRequest, DownReply, CLI, is_operation=True)
 

@@ -29,6 +29,16 @@ class DashboardClosed:
 
 
 @value
+class StudyToShow:
+    """What the page shows of a study."""
+
+    name: str
+    """The study's name: letters, digits, `-` and `_`."""
+    content: str
+    """The JSON that `dashboard.studies` reads."""
+
+
+@value
 class ServedPage:
     """A page that is wanted: a file that only its user can read, written by the controller alone."""
 

@@ -336,7 +336,7 @@ def drop_controller(folder: str) -> None:
 
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
-        if name in ("certificates", "login", "run", "hosts"):
+        if name in ("certificates", "login", "run", "hosts", "studies"):
             shutil.rmtree(path, ignore_errors=True)
         elif os.path.isfile(path) and name != "job-ids.json":
             os.unlink(path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.errors import ClusterFailed, Conflict, ControllerUnreachable, UsageError
+from dtfctl.launcher.errors import ClusterFailed, Conflict, ControllerUnreachable, NoSuchCluster, UsageError
 from dtfctl.launcher.model import JobRequest, JobStatus, Progress
 from dtfctl.tune import report
 from dtfctl.tune.sampling import importance
@@ -313,22 +313,23 @@ def test_what_came_of_it_is_shown_to_people_and_programs(tmp_path: Path) -> None
 def test_the_dashboard_is_told_of_a_study_as_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "PUBLISH_S", 0.0)
     monkeypatch.setattr(report, "PUBLISH_REST", 0)
-    study, folder = a_study(scheduler="asha", budget=Budget("steps", 10, 90)), tmp_path / "cluster" / "studies"
+    study = a_study(scheduler="asha", budget=Budget("steps", 10, 90))
     search = Search(FakeCluster(), study, Program("train.py"), tmp_path / "s")
-    told = report.Published(search, folder, "a <study>", tmp_path / "s")
-    told.renew()
-    # There is no such cluster, or not any more.
-    assert not folder.exists()
-    folder.parent.mkdir()
     seen: list[dict[str, Any]] = []
+    is_down = True
 
-    def tell() -> None:
-        told.renew()
-        (file,) = folder.iterdir()
-        assert file.stat().st_mode & 0o777 == 0o600
-        seen.append(json.loads(file.read_text()))
+    def show(name: str, content: str) -> None:
+        if is_down:
+            raise NoSuchCluster("it is down")
+        assert name == search.records.uid
+        seen.append(json.loads(content))
 
-    search.run(tell)
+    told = report.Published(search, show, "a <study>", tmp_path / "s")
+    told.renew()
+    is_down = False
+
+    search.run(told.renew)
+    told.renew(last=True)
     assert seen[0]["points"] == [] and 0 < seen[0]["begun"] < 12 and seen[0]["over"] == ""
     last = seen[-1]
     assert (last["begun"], last["trials"], last["failed"], last["goal"]) == (12, 12, 0, report.document(search)["goal"])

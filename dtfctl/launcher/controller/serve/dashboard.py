@@ -11,6 +11,7 @@ The controller opens the port and hands it on, so that it says at once whether i
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import signal
 import socket
@@ -19,16 +20,17 @@ import time
 from collections.abc import Callable
 
 from dtfctl import guard
-from dtfctl.launcher.errors import Conflict, ControllerUnreachable, PortTaken
+from dtfctl.launcher.errors import Conflict, ControllerUnreachable, PortTaken, UsageError
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.messages.controller import Nothing
-from dtfctl.launcher.messages.controller_calls import CLOSE_DASHBOARD, OPEN_DASHBOARD
+from dtfctl.launcher.messages.controller_calls import CLOSE_DASHBOARD, OPEN_DASHBOARD, SHOW_STUDY
 from dtfctl.launcher.messages.dashboard import (
     DashboardClosed,
     DashboardReply,
     DashboardRequest,
     ServedPage,
     ServingProcess,
+    StudyToShow,
 )
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.local import died
@@ -78,7 +80,7 @@ class DashboardKeeper:
         self._watcher: threading.Thread | None = None
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
-        return {OPEN_DASHBOARD: self._open, CLOSE_DASHBOARD: self._close}
+        return {OPEN_DASHBOARD: self._open, CLOSE_DASHBOARD: self._close, SHOW_STUDY: self._show_study}
 
     # ------------------------------------------------------------------ what is wanted
 
@@ -125,6 +127,13 @@ class DashboardKeeper:
                 )
             self._drop("by the user")
             return DashboardClosed(True)
+
+    def _show_study(self, request: StudyToShow) -> Nothing:
+        """Keep what the page is to show of a study, also while there is no page. Raises UsageError."""
+        if re.fullmatch("[A-Za-z0-9_-]{1,100}", request.name) is None:
+            raise UsageError(f"{request.name!r} is no name of a study")
+        write_whole(private_folder(self._paths.studies) / f"{request.name}.json", request.content.encode())
+        return Nothing()
 
     def end(self) -> None:
         """End the page, with the cluster."""
