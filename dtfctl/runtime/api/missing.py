@@ -51,6 +51,7 @@ INSTEAD: dict[str, str] = {
     "keras.applications": "the model written out, and `load_weights`",
     "keras.layers.DenseFeatures": "`tf.feature_column.input_layer`, whose result is fed to layers",
     "keras.utils.multi_gpu_model": "a model made in the scope of `tf.distribute.MirroredStrategy`",
+    "keras.utils.multi_gpu_utils": "a model made in the scope of `tf.distribute.MirroredStrategy`",
     "keras.estimator": "`tf.estimator`",
     "keras.wrappers": "`tf.keras.Model` itself",
     "layers": "the functions of `tf.layers`, and `tf.nn`",
@@ -116,9 +117,17 @@ def instead_of(name: str) -> str | None:
     return None
 
 
+def is_known(name: str) -> bool:
+    """Tell whether a name, public or of an internal module, is one of those listed with what to use in its place."""
+    return name.removeprefix("python.") in INSTEAD
+
+
 def explain(name: str) -> str:
     """Write what an error says of a name that is not here."""
-    advice = instead_of(name)
+    public = name.removeprefix("python.")
+    advice = instead_of(name) or (
+        instead_of(public) if is_known(public) or is_known(public.rpartition(".")[0]) else None
+    )
     if name in tensorflow_names() or advice is not None:
         use = f"; use {advice}" if advice is not None else "; `tf.raw_ops` has every op by its type"
         return f"tf.{name} is not there{use} ({PAGE})"

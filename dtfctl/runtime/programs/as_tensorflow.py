@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import json
 import pkgutil
 import sys
@@ -329,8 +330,9 @@ def _internal(words: list[str]) -> list[Any] | None:
     space = _public(".".join(words[1:])) if len(words) > 1 else None
     if isinstance(space, ModuleType):
         own = [*own, space]
-    # TensorFlow's modules have those that they import, too: `tensorflow.python.ops.rnn.rnn_cell_impl`.
-    if len(words) > 1 and not own and not _is_module(words):
+    # TensorFlow's modules have those that they import, too: `tensorflow.python.ops.rnn.rnn_cell_impl`. What is known to
+    # be missing is none of them.
+    if len(words) > 1 and not own and (not _is_module(words) or missing.is_known(".".join(words))):
         return None
     return [*own, tf, *(getattr(tf, n) for n in _NAMESPACES), _Passed(last)]
 
@@ -399,6 +401,17 @@ def _keras(path: str) -> list[Any] | None:
     if part in _KERAS_PARTS.get(space, "").split():
         return [getattr(keras, space)]
     return _find(f"keras.{path}" if path else "keras")
+
+
+def keras_name(module: str) -> str | None:
+    """Return what `import keras...` means below `tf`, None for other modules, and where Keras is installed."""
+    name, _, below = module.partition(".")
+    if name != "keras" or importlib.util.find_spec("keras") is not None:
+        return None
+    space, _, part = below.partition(".")
+    if space == "engine" and part in ("", *_KERAS_PARTS["engine"].split()):
+        return "keras.layers" if part in ("base_layer", "input_layer", "topology", "") else "keras.models"
+    return f"keras.{space if part in _KERAS_PARTS.get(space, '').split() else below}".rstrip(".")
 
 
 class _KerasFinder(MetaPathFinder, Loader):

@@ -9,7 +9,7 @@ from typing import Any
 
 import dtfctl.runtime as tf
 from dtfctl.runtime.api import missing
-from dtfctl.runtime.programs.as_tensorflow import _find
+from dtfctl.runtime.programs.as_tensorflow import _find, keras_name
 
 ROOTS = ("tensorflow", "dtfctl.runtime")
 
@@ -73,6 +73,9 @@ class _Visitor(ast.NodeVisitor):
             if item.name == "*":
                 continue
             full = f"{path}.{item.name}" if path else item.name
+            if (node.module or "").startswith("keras"):
+                # A module of Keras 2 whose names are in the module above.
+                full = min(full, keras_name(f"{node.module}.{item.name}") or full, key=len)
             self._require(node, full)
             self.known[item.asname or item.name] = full
 
@@ -151,7 +154,7 @@ def _below(module: str) -> str | None:
             return ""
         if module.startswith(f"{root}."):
             return module[len(root) + 1 :]
-    return None
+    return keras_name(module)
 
 
 def _first_missing(path: str) -> str | None:

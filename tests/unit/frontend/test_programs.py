@@ -299,3 +299,20 @@ def test_modules_that_few_programs_import(tmp_path: Path) -> None:
         "array([[0.,0.],[1.,2.],[-1.,-1.]],dtype=float32),array([b'b',b'UNK'],dtype=object)]1False(2,3)"
     )
     assert check(MODULES, "script.py") == []
+
+
+def test_a_check_finds_what_is_missing_within_tensorflow_and_in_keras() -> None:
+    source = """
+import tensorflow as tf
+from tensorflow.python.keras.utils import multi_gpu_model, to_categorical
+from tensorflow.python.keras.utils.multi_gpu_utils import multi_gpu_model
+from keras.utils import multi_gpu_model as parallel, np_utils
+from keras.utils.np_utils import to_categorical as coded
+from keras.engine.topology import Layer, Input
+import keras.backend as K
+print(K.epsilon(), K.no_such_function)
+"""
+    found = check(source, "x.py")
+    assert [m.line for m in found] == [3, 4, 5, 9]
+    assert all("tf.distribute.MirroredStrategy" in m.message for m in found[:3])
+    assert found[3].name == "keras.backend.no_such_function"
