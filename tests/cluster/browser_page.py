@@ -79,23 +79,8 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("job")
     parser.add_argument("--shots", type=Path)
-    seen = (
-        strangers,
-        origins,
-        pages,
-        keys,
-        draw,
-        digits,
-        study,
-        phone,
-        live,
-        alone,
-        killed,
-        tabs,
-        many,
-        history,
-        deeds,
-    )
+    shown = (pages, keys, draw, digits, study, phone, many, history)
+    seen = (*shown, strangers, origins, live, alone, killed, tabs, hosts, deeds)
     looks = {look.__name__: look for look in seen}
     parser.add_argument("--only", choices=looks, required=True)
     given = parser.parse_args()
@@ -520,6 +505,24 @@ def tabs(looker: Looker, job: str) -> dict[str, Any]:
         expect(row_of(page, "task.starting")).to_have_count(before + 1)
     first.context.close()
     return {"showing": len(showing), "waiting": len(waiting)}
+
+
+def hosts(looker: Looker, host: str) -> dict[str, Any]:
+    """Drain a host: not when the question is answered with no; then put it back, with another page looking on."""
+    page, other = looker.open(looker.url), looker.open(looker.url)
+    rows = [each.locator("tr", has=each.get_by_role("rowheader", name=host)) for each in (page, other)]
+    shown = []
+    for verb, answer, after in (("drain", "No", "up"), ("drain", "Yes, drain", "drained"), ("undrain", "Yes", "up")):
+        page.get_by_role("button", name=f"{verb} {host}", exact=True).click()
+        expect(page.locator("dialog")).to_contain_text(host)
+        page.locator("dialog").get_by_role("button", name=answer).click()
+        expect(page.locator("dialog")).to_have_count(0)
+        for row in rows:
+            expect(row.locator(".state")).to_have_text(after)
+        shown.append(rows[1].locator(".state").inner_text())
+    page.context.close()
+    other.context.close()
+    return {"shown": shown}
 
 
 def deeds(looker: Looker, job: str) -> dict[str, Any]:

@@ -216,6 +216,15 @@ def test_a_page_goes_on_by_itself_when_what_serves_it_was_killed(cluster: Cluste
 
 
 @pytest.mark.slow
+def test_a_host_is_drained_and_put_back_when_the_question_is_answered(cluster: Cluster, dashboard: str) -> None:
+    python_with("playwright")
+    [host] = cluster.status().hosts
+    assert look(dashboard, host.name, "--only", "hosts") == {"shown": ["up", "drained", "up"]}
+    kinds = [event.kind for event in cluster.events() if event.subject == f"host:{host.name}"]
+    assert [kind for kind in kinds if "drain" in kind] == ["host.drained", "host.undrained"]
+
+
+@pytest.mark.slow
 def test_of_500_tasks_only_what_has_changed_is_drawn_again() -> None:
     large = [
         task(f"{role}/{number}", host=f"host-{number % 50}", cpu_percent=1.0, uptime_s=None)
