@@ -126,6 +126,53 @@ def files(tf: Any, folder: str) -> Any:
     return out
 
 
+def tables(tf: Any, folder: str) -> Any:
+    """Images that a table names, with classes, lists of classes, numbers and weights."""
+    image = tf.keras.preprocessing.image
+    noise = np.random.RandomState(3).randint(0, 256, (7, 6, 5, 3)).astype("float32")
+    for index, each in enumerate(noise):
+        image.save_img(os.path.join(folder, f"{index}.png"), each, scale=False)
+    columns: dict[str, Any] = {
+        "filename": [*(f"{i}.png" for i in range(7)), "missing.png", "notes.txt"],
+        "class": ["b", "a", "b", "c", "a", "b", "a", "a", "b"],
+        "tags": [["x"], ["x", "y"], ["y"], ["z"], ["z", "x"], ["y"], ["x"], ["x"], ["x"]],
+        "two": ["u", "v"] * 4 + ["u"],
+        "size": [0.5 * i for i in range(9)],
+        "count": [3 * i for i in range(9)],
+    }
+    try:
+        from pandas import DataFrame
+
+        table = DataFrame(columns)
+    except ImportError:
+        table = columns
+    made = image.ImageDataGenerator(rescale=1 / 255, horizontal_flip=True, validation_split=0.4)
+    modes: list[dict[str, Any]] = [
+        {}, {"subset": "validation"}, {"subset": "training", "class_mode": "sparse"}, {"classes": ["c", "a"]},
+        {"y_col": "tags"}, {"y_col": "tags", "classes": ["y", "z"], "weight_col": "size"},
+        {"y_col": "two", "class_mode": "binary", "weight_col": "count"}, {"y_col": "size", "class_mode": "raw"},
+        {"y_col": ["size", "count"], "class_mode": "raw"}, {"y_col": ["size", "count"], "class_mode": "multi_output"},
+        {"class_mode": "input", "shuffle": False}, {"class_mode": None, "color_mode": "grayscale"},
+    ]  # fmt: skip
+    out: dict[str, Any] = {}
+    for index, mode in enumerate(modes):
+        flow = made.flow_from_dataframe(table, folder, target_size=(4, 4), batch_size=3, seed=4, **mode)
+        batches = [next(flow) for _ in range(3)]
+        out[f"{index}"] = [_firsts(batches), getattr(flow, "class_indices", None), list(flow.filenames), flow.samples]
+        if hasattr(flow, "class_indices"):
+            out[f"labels {index}"] = list(flow.labels)
+    refused: list[dict[str, Any]] = [
+        {"class_mode": "other kinds"}, {"class_mode": "multi_output"}, {"x_col": "size"}, {"class_mode": "binary"},
+        {"y_col": "size"}, {"weight_col": "two"}, {"y_col": "tags", "class_mode": "sparse"},
+    ]  # fmt: skip
+    for index, mode in enumerate(refused):
+        try:
+            made.flow_from_dataframe(table, folder, **mode)
+        except (TypeError, ValueError) as e:
+            out[f"refused {index}"] = type(e).__name__
+    return out
+
+
 def series(tf: Any, folder: str) -> Any:
     """Windows of series, pairs of words."""
     sequence = tf.keras.preprocessing.sequence
@@ -200,4 +247,4 @@ def held(tf: Any, folder: str) -> Any:
     return {"found": found, "history": _history(history), "kernel": model.get_weights()[0].tolist()}
 
 
-PROGRAMS = {f.__name__: f for f in (augmented, files, series, rates, held)}
+PROGRAMS = {f.__name__: f for f in (augmented, files, tables, series, rates, held)}

@@ -223,7 +223,7 @@ PROGRAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-NEEDS = {"augmented": "scipy", "files": "PIL", "qualities": "PIL"}
+NEEDS = {"augmented": "scipy", "files": "PIL", "tables": "PIL", "qualities": "PIL"}
 """What some programs need besides, of the TensorFlow that runs them too."""
 
 

@@ -210,10 +210,12 @@ def test_what_tensorboard_is_told(tmp_path: Path) -> None:
 
 def test_flows_of_tables_and_images_without_pillow_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     image = keras.preprocessing.image
-    with pytest.raises(NotImplementedError, match="load_img"):
-        image.ImageDataGenerator().flow_from_dataframe(None)
+    with pytest.raises(TypeError, match="pandas.DataFrame"):
+        image.ImageDataGenerator().flow_from_dataframe("table.csv")
     import sys
 
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r"dtfctl\[image\]"):
+        image.ImageDataGenerator().flow_from_dataframe({"filename": ["a.png"], "class": ["a"]})
     with pytest.raises(ImportError, match=r"dtfctl\[image\]"):
         image.load_img("anything.png")

@@ -21,6 +21,7 @@ from dtfctl.runtime.keras.preprocessing.iterators import (
     Iterator as Iterator,
     NumpyArrayIterator as NumpyArrayIterator,
 )
+from dtfctl.runtime.keras.preprocessing.tables import DataFrameIterator as DataFrameIterator
 from dtfctl.runtime.keras.preprocessing.transforms import (
     apply_affine_transform as apply_affine_transform,
     apply_brightness_shift as apply_brightness_shift,
@@ -154,15 +155,32 @@ class ImageDataGenerator:
             *(keep_aspect_ratio, self.dtype),
         )
 
-    def flow_from_dataframe(self, *args: Any, **kwargs: Any) -> Any:
-        """Fail: tables are not read.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            "ImageDataGenerator.flow_from_dataframe is not there: load the images that the table names with "
-            "tf.keras.preprocessing.image.load_img, and give the arrays to `flow`"
+    def flow_from_dataframe(
+        self,
+        dataframe: Any,
+        directory: Any = None,
+        x_col: str = "filename",
+        y_col: Any = "class",
+        weight_col: str | None = None,
+        target_size: Any = (256, 256),
+        color_mode: str = "rgb",
+        classes: Any = None,
+        class_mode: str | None = "categorical",
+        batch_size: int = 32,
+        shuffle: bool = True,
+        seed: int | None = None,
+        save_to_dir: Any = None,
+        save_prefix: str = "",
+        save_format: str = "png",
+        subset: str | None = None,
+        interpolation: str = "nearest",
+        validate_filenames: bool = True,
+    ) -> DataFrameIterator:
+        """Give batches of the images that a column of a pandas.DataFrame, or of a dict, names (needs Pillow)."""
+        return DataFrameIterator(
+            *(dataframe, directory, self, x_col, y_col, weight_col, target_size, color_mode, classes, class_mode),
+            *(batch_size, shuffle, seed, self.data_format, save_to_dir, save_prefix, save_format, subset),
+            *(interpolation, False, self.dtype, validate_filenames),
         )
 
     def standardize(self, x: Any) -> Any:

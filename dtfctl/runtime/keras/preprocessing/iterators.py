@@ -15,7 +15,7 @@ from dtfctl.runtime.keras.layers.spatial import checked_format
 from dtfctl.runtime.keras.preprocessing.image_files import array_to_img, img_to_array, load_img, pillow
 from dtfctl.runtime.keras.sequence import Sequence
 
-_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".tif", ".tiff")
+ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".tif", ".tiff")
 
 
 class Iterator(Sequence):
@@ -102,7 +102,7 @@ class _Kept(Iterator):
             array_to_img(image, self.data_format, scale=True).save(os.path.join(str(self.save_to_dir), name))
 
 
-def _part(subset: str | None, share: float, count: int) -> slice:
+def part_of(subset: str | None, share: float, count: int) -> slice:
     """Say which examples a subset has: validation the first, training the rest."""
     if subset is None:
         return slice(0, count)
@@ -140,7 +140,7 @@ class NumpyArrayIterator(_Kept):
         for what, values in [("x", b) for b in beside] + [("y", y), ("sample_weight", sample_weight)]:
             if values is not None and len(values) != len(x):
                 raise ValueError(f"`x` has {len(x)} images, `{what}` is for {len(values)}: they should be as many")
-        chosen = _part(subset, image_data_generator._validation_split, len(x))
+        chosen = part_of(subset, image_data_generator._validation_split, len(x))
         if subset is not None and y is not None and not ignore_class_split:
             end = int(image_data_generator._validation_split * len(x))
             if not np.array_equal(np.unique(y[:end]), np.unique(y[end:])):
@@ -174,7 +174,59 @@ class NumpyArrayIterator(_Kept):
         return (inputs, self.y[index_array], *weights)
 
 
-class DirectoryIterator(_Kept):
+class FilesIterator(_Kept):
+    """Base of iterators over files of images; subclasses say which, and what belongs to them."""
+
+    _most = int(1e7)
+
+    def _take(
+        self,
+        image_data_generator: Any,
+        target_size: Any,
+        color_mode: str,
+        data_format: str | None,
+        save_to_dir: Any,
+        save_prefix: str,
+        save_format: str,
+        subset: str | None,
+        interpolation: str,
+        keep_aspect_ratio: bool,
+        dtype: Any,
+    ) -> None:
+        pillow("Image")
+        channels = {"grayscale": 1, "rgb": 3, "rgba": 4}
+        if color_mode not in channels:
+            raise ValueError(f'Invalid color mode: {color_mode}; expected "rgb", "rgba", or "grayscale".')
+        self.image_data_generator, self.target_size, self.color_mode = (
+            image_data_generator,
+            tuple(target_size),
+            color_mode,
+        )
+        self.data_format, self.dtype = checked_format(data_format), dtype or floatx()
+        self.save_to_dir, self.save_prefix, self.save_format = save_to_dir, save_prefix, save_format
+        self.subset, self.interpolation, self.keep_aspect_ratio = subset, interpolation, keep_aspect_ratio
+        last, count = self.data_format == "channels_last", channels[color_mode]
+        self.image_shape = (*self.target_size, count) if last else (count, *self.target_size)
+
+    @property
+    def filepaths(self) -> list[str]:
+        """The paths of the images."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its files are")
+
+    def _images_at(self, index_array: Any) -> np.ndarray[Any, Any]:
+        """Read, change and keep the images of a batch."""
+        generator, paths = self.image_data_generator, self.filepaths
+        batch = np.zeros((len(index_array), *self.image_shape), dtype=self.dtype)
+        for place, index in enumerate(index_array):
+            sized = (self.target_size, self.interpolation, self.keep_aspect_ratio)
+            image = img_to_array(load_img(paths[index], False, self.color_mode, *sized), self.data_format)
+            drawn = generator.get_random_transform(image.shape)
+            batch[place] = generator.standardize(np.array(generator.apply_transform(image, drawn)))
+        self._save(batch, index_array)
+        return batch
+
+
+class DirectoryIterator(FilesIterator):
     """Batches of the images in a folder, which has one for each class.
 
     Args:
@@ -182,8 +234,6 @@ class DirectoryIterator(_Kept):
         class_mode: what the targets are: "categorical", "binary", "sparse", "input" (the images) or None.
         interpolation: how images are resized to `target_size`.
     """
-
-    _most = int(1e7)
 
     def __init__(
         self,
@@ -206,29 +256,22 @@ class DirectoryIterator(_Kept):
         keep_aspect_ratio: bool = False,
         dtype: Any = None,
     ) -> None:
-        pillow("Image")
-        channels = {"grayscale": 1, "rgb": 3, "rgba": 4}
-        if color_mode not in channels:
-            raise ValueError(f'Invalid color mode: {color_mode}; expected "rgb", "rgba", or "grayscale".')
         if class_mode not in ("categorical", "binary", "sparse", "input", None):
             raise ValueError(
                 f"Invalid class_mode: {class_mode}; expected one of: categorical, binary, sparse, input, None"
             )
-        self.directory, self.image_data_generator = str(directory), image_data_generator
-        self.target_size, self.color_mode, self.class_mode = tuple(target_size), color_mode, class_mode
-        self.data_format, self.dtype = checked_format(data_format), dtype or floatx()
-        self.save_to_dir, self.save_prefix, self.save_format = save_to_dir, save_prefix, save_format
-        self.subset, self.interpolation, self.keep_aspect_ratio = subset, interpolation, keep_aspect_ratio
-        last = self.data_format == "channels_last"
-        count = channels[color_mode]
-        self.image_shape = (*self.target_size, count) if last else (count, *self.target_size)
+        self.directory, self.class_mode = str(directory), class_mode
+        self._take(
+            *(image_data_generator, target_size, color_mode, data_format, save_to_dir, save_prefix, save_format),
+            *(subset, interpolation, keep_aspect_ratio, dtype),
+        )
         names = list(classes) if classes else sorted(p.name for p in Path(directory).iterdir() if p.is_dir())
         self.num_classes, self.class_indices = len(names), {name: index for index, name in enumerate(names)}
         self.filenames: list[str] = []
         found: list[int] = []
         for index, name in enumerate(names):
             files = list(_images(Path(directory, name), follow_links))
-            chosen = files[_part(subset, image_data_generator._validation_split, len(files))]
+            chosen = files[part_of(subset, image_data_generator._validation_split, len(files))]
             self.filenames += [os.path.relpath(file, directory) for file in chosen]
             found += [index] * len(chosen)
         self.classes = np.array(found, dtype="int32")
@@ -247,15 +290,7 @@ class DirectoryIterator(_Kept):
         return self.classes
 
     def _get_batches_of_transformed_samples(self, index_array: Any) -> Any:
-        generator = self.image_data_generator
-        batch = np.zeros((len(index_array), *self.image_shape), dtype=self.dtype)
-        for place, index in enumerate(index_array):
-            path = os.path.join(self.directory, self.filenames[index])
-            sized = (self.target_size, self.interpolation, self.keep_aspect_ratio)
-            image = img_to_array(load_img(path, False, self.color_mode, *sized), self.data_format)
-            drawn = generator.get_random_transform(image.shape)
-            batch[place] = generator.standardize(np.array(generator.apply_transform(image, drawn)))
-        self._save(batch, index_array)
+        batch = self._images_at(index_array)
         if self.class_mode is None:
             return batch
         if self.class_mode == "input":
@@ -269,5 +304,5 @@ class DirectoryIterator(_Kept):
 def _images(folder: Path, follow_links: bool) -> Iterable[str]:
     for root, _, names in sorted(os.walk(folder, followlinks=follow_links), key=lambda found: found[0]):
         for name in sorted(names):
-            if name.lower().endswith(_ENDS):
+            if name.lower().endswith(ENDS):
                 yield os.path.join(root, name)
