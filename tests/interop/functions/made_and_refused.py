@@ -141,4 +141,21 @@ def sizes_refused(tf: Any) -> Any:
     return [found]
 
 
-CASES = {f.__name__: f for f in (tensordots, repeats, sliced, refused, captured, losses, sizes_refused)}
+def distorted_boxes(tf: Any) -> Any:
+    """The seeds of the call are the op's own, and the graph's does not count."""
+    tf.set_random_seed(7)
+    boxes = tf.constant([[[0.1, 0.2, 0.6, 0.7], [0.3, 0.1, 0.9, 0.5]]])
+    ways: list[dict[str, Any]] = [
+        {"seed": 3}, {"seed": 3, "seed2": 4}, {"seed2": 4, "min_object_covered": 0.5}, {"seed": 9, "max_attempts": 2},
+        {"seed": 1, "aspect_ratio_range": [0.5, 2.0], "area_range": [0.2, 0.9], "name": "cut"},
+    ]  # fmt: skip
+    found: list[Any] = []
+    for way in ways:
+        begin, size, box = tf.image.sample_distorted_bounding_box([40, 60, 3], boxes, **way)
+        found += [begin, size, box, [begin.name, begin.op.get_attr("seed"), begin.op.get_attr("seed2")]]
+    return _at_once(found)
+
+
+CASES = {
+    f.__name__: f for f in (tensordots, repeats, sliced, refused, captured, losses, sizes_refused, distorted_boxes)
+}

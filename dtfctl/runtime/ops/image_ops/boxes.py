@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
-from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
@@ -102,17 +102,18 @@ def sample_distorted_bounding_box(
     name: str | None = None,
 ) -> Any:
     """Choose a random part of an image that still shows enough of an object: begin, size, and the part as a box."""
-    first, second = (seed, seed2) if seed2 is not None else get_seed(seed)
-    return apply_op_outputs(
-        "SampleDistortedBoundingBoxV2",
-        image_size=image_size,
-        bounding_boxes=bounding_boxes,
-        min_object_covered=constant(min_object_covered, dtypes.float32),
-        seed=first,
-        seed2=second,
-        aspect_ratio_range=aspect_ratio_range,
-        area_range=area_range,
-        max_attempts=max_attempts,
-        use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
-        name=name,
-    )
+    # The op's seeds are these: the graph's does not matter, and both 0 are drawn anew by each session.
+    with name_scope(name, "sample_distorted_bounding_box"):
+        return apply_op_outputs(
+            "SampleDistortedBoundingBoxV2",
+            image_size=image_size,
+            bounding_boxes=bounding_boxes,
+            min_object_covered=constant(min_object_covered, dtypes.float32, name="min_object_covered"),
+            seed=seed,
+            seed2=seed2,
+            aspect_ratio_range=aspect_ratio_range,
+            area_range=area_range,
+            max_attempts=max_attempts,
+            use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
+            name=name,
+        )
