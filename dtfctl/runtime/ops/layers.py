@@ -88,7 +88,8 @@ def dense(
         if x.shape.rank == 2:
             out = apply_op("MatMul", a=x, b=kernel)
         else:
-            out = math_ops.tensordot(x, kernel, [[x.shape.rank - 1], [0]])
+            # The size of the last dimension is known, so the rank is.
+            out = math_ops.tensordot(x, kernel, [[len(x.shape.as_list()) - 1], [0]])
             out.set_shape(x.shape[:-1].concatenate([units]))
         return _finish(
             out,

@@ -58,7 +58,8 @@ def _repeated_alike(x: Tensor, count: Tensor, axis: int) -> Tensor:
     axis = axis + len(dims) if axis < 0 else axis
     if not 0 <= axis < len(dims):
         raise ValueError(f"axis={axis} is out of bounds: expected {-len(dims)} <= axis < {len(dims)}")
-    times, known = [1] * (len(dims) + 1), constant_value(count)
+    known = constant_value(count)
+    times: list[Any] = [1] * (len(dims) + 1)
     times[axis + 1] = count if known is None else max(int(known), 0)
     tiled = tile(expand_dims(x, axis + 1), times if known is not None else stack(times))
     if None in dims:
