@@ -78,6 +78,16 @@ def _kinds(tf: Any, resource: bool) -> Any:
     return found
 
 
+def batches(tf: Any) -> Any:
+    """Static shapes of what takes its batch from either argument."""
+    x, known = tf.placeholder_with_default(A, [None, None, 4]), tf.constant(A[:, :, 0])
+    made = [
+        tf.reverse_sequence(x, [1, 3], seq_axis=1, batch_axis=0), tf.reverse_sequence(x, [1, 2, 4], 2, batch_axis=1),
+        tf.matrix_set_diag(x, known), tf.matrix_set_diag(x, known[:, :2], k=2),
+    ]  # fmt: skip
+    return _at_once([*(_shape(t) for t in made), *made])
+
+
 def refused(tf: Any) -> Any:
     """The kinds of errors of calls with a variable, of either kind, of another type."""
     b = tf.constant([True, False])
@@ -157,5 +167,6 @@ def distorted_boxes(tf: Any) -> Any:
 
 
 CASES = {
-    f.__name__: f for f in (tensordots, repeats, sliced, refused, captured, losses, sizes_refused, distorted_boxes)
+    f.__name__: f
+    for f in (tensordots, repeats, sliced, batches, refused, captured, losses, sizes_refused, distorted_boxes)
 }

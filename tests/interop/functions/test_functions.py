@@ -49,7 +49,7 @@ def test_live(tensorflow_python: str, tmp_path: Path) -> None:
         check=True,
         capture_output=True,
         cwd=HERE.parent.parent.parent,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_USE_LEGACY_KERAS": "1"},
         timeout=600,
     )
     if os.environ.get("DTF_TEST_RECORD"):

@@ -16,7 +16,7 @@ from dtfctl.runtime.ops.op_defs.types import FLOATS, INDEX, REALS
 define = OpFamily("array")
 
 define.op("BatchMatrixBandPart(input: T, num_lower: int64, num_upper: int64) -> (band: T); T: type", shape="unchanged")
-define.op("BatchMatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type", shape="unchanged")
+define.op("BatchMatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type")
 define.op(
     f"BatchToSpace(input: T, crops: Tidx) -> (output: T); T: type; block_size: int >= 2; Tidx: {INDEX} = int32; "
     "!precision(clear)",
@@ -233,14 +233,13 @@ define.op(
 define.op(
     "MatrixDiag(diagonal: T) -> (output: T); T: type", gradient=lambda op, grad: apply_op("MatrixDiagPart", input=grad)
 )
-define.op("MatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type", shape="unchanged")
-define.op("MatrixSetDiagV2(input: T, diagonal: T, k: int32) -> (output: T); T: type", shape="unchanged")
+define.op("MatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type")
+define.op("MatrixSetDiagV2(input: T, diagonal: T, k: int32) -> (output: T); T: type")
 
 
 @define.op(
     "MatrixSetDiagV3(input: T, diagonal: T, k: int32) -> (output: T); T: type; "
     'align: string in {"LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"} = "RIGHT_LEFT"',
-    shape="unchanged",
     exports=("matrix_set_diag", "linalg.set_diag"),
 )
 def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
@@ -326,7 +325,6 @@ define.op(
 define.op(
     "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: int = 0; T: type; "
     f"Tlen: {INDEX} = int64; !precision(clear)",
-    shape="unchanged",
 )
 define.op(
     f"ReverseV2(tensor: T, axis: Tidx) -> (output: T); Tidx: {INDEX} = int32; T: type in {{uint8, int8, "

@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
-from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
 
 
 @register_shape("DiagPart")
@@ -62,3 +62,14 @@ def _matrix_diag_v3(op: Operation) -> Any:
     if r == -1 and c == -1:
         r = c = max(least_rows, least_cols)
     return [[*batch, least_rows if r == -1 else r, least_cols if c == -1 else c]]
+
+
+@register_shape("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
+def _matrix_set_diag(op: Operation) -> Any:
+    """The batch is that of the matrices and of the diagonals, whichever knows it."""
+    matrices, dims = op.inputs[0].shape.with_rank_at_least(2), op.inputs[1].shape.dims_or_none
+    range_ = (0, 0) if len(op.inputs) == 2 else _diagonals(op, 2)
+    if dims is None or range_ is None or matrices.is_fully_defined():
+        return [matrices]
+    batch = dims[:-1] if range_[0] == range_[1] else dims[:-2]
+    return [matrices.merge_with(TensorShape(batch).concatenate(unknown_shape(2)))]

@@ -127,3 +127,17 @@ def _patches(op: Operation) -> Any:
             out.append(-(-d // stride) if op.attr("padding") == b"SAME" else -(-(d - extent + 1) // stride))
     last = dims[-1]
     return [[*out, None if last is None else last * volume]]
+
+
+@register_shape("ReverseSequence")
+def _reverse_sequence(op: Operation) -> Any:
+    """There is a length for each element of the batch."""
+    shape, rows = op.inputs[0].shape, op.inputs[1].shape.with_rank(1)[0]
+    if shape.rank is None:
+        return [shape]
+    batch, along = int(op.attr("batch_dim")), int(op.attr("seq_dim"))
+    if max(batch, along) >= shape.rank:
+        raise ValueError(f"batch_dim and seq_dim must be < input rank: {batch}, {along} vs. {shape.rank} ('{op.name}')")
+    dims = list(shape)
+    dims[batch] = dims[batch].merge_with(rows)
+    return [TensorShape(dims)]
