@@ -66,7 +66,7 @@ def _matrix_diag_v3(op: Operation) -> Any:
 
 @register_shape("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
 def _matrix_set_diag(op: Operation) -> Any:
-    """The batch is that of the matrices and of the diagonals, whichever knows it."""
+    """Take the batch of the matrices and of the diagonals, whichever knows it."""
     matrices, dims = op.inputs[0].shape.with_rank_at_least(2), op.inputs[1].shape.dims_or_none
     range_ = (0, 0) if len(op.inputs) == 2 else _diagonals(op, 2)
     if dims is None or range_ is None or matrices.is_fully_defined():

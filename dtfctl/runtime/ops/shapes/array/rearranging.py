@@ -131,7 +131,7 @@ def _patches(op: Operation) -> Any:
 
 @register_shape("ReverseSequence")
 def _reverse_sequence(op: Operation) -> Any:
-    """There is a length for each element of the batch."""
+    """Take the batch of the rows or of their lengths, whichever knows it."""
     shape, rows = op.inputs[0].shape, op.inputs[1].shape.with_rank(1)[0]
     if shape.rank is None:
         return [shape]
