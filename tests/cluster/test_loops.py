@@ -16,15 +16,13 @@ import dtfctl
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.spec.model import Health, Metrics
+from dtfctl.launcher.spec.model import Dashboard, Health, Metrics
 from tests.cluster.conftest import PATIENCE_S, controller_pid, pids, spec_of, wait_until
 from tests.support.ports import free_ports
 
 ROOT = Path(dtfctl.__file__).parent
 FAULTS = Path(__file__).parents[1] / "support" / "loop_faults"
 ELSEWHERE = {
-    "dashboard/feed.py:_watch_events",
-    "dashboard/feed.py:_watch_status",
     "launcher/checkpoints/replica.py:_run",
     "launcher/controller/serve/metrics_page.py:_try_again",
     "launcher/providers/remote.py:run_forever",
@@ -104,7 +102,8 @@ def bring_up_and_work(tmp_path: Path, *, patient: bool) -> tuple[Cluster, Callab
     health = Health()
     if patient:
         health = Health(suspect_phi=90.0, down_phi=100.0, down_after=PATIENCE_S, lease=2 * PATIENCE_S)
-    result = Cluster.up(spec_of("loops", worker=1, metrics=Metrics(free_ports(1)[0]), health=health))
+    metrics = Metrics(free_ports(1)[0])
+    result = Cluster.up(spec_of("loops", worker=1, metrics=metrics, dashboard=Dashboard(0), health=health))
     assert result.exit_code == 0, result.problems
     cluster = result.cluster
     assert cluster is not None
