@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dtfctl.runtime.compiler.functions import FunctionBody
-
-_CHANGE = {"TensorListPushBack", "TensorListPopBack", "TensorListSetItem"}
+from dtfctl.runtime.kernels.registry import op_promises
 
 
 def unread(body: FunctionBody) -> frozenset[int]:
@@ -26,7 +25,7 @@ def changed(body: FunctionBody) -> frozenset[int]:
         if len(result.inputs) != 1:
             continue
         made = result.inputs[0]
-        if made.node.op in _CHANGE and made.slot == 0:
+        if made.slot == 0 and made.node.inputs and op_promises(made.node.op, "changes_list"):
             taken = made.node.inputs[0]
             if taken.node is arg and takers[taken.node, taken.slot] == 1 and takers[made.node, 0] == 1:
                 found.add(i)

@@ -61,6 +61,8 @@ class Promises:
             random numbers of its own.
         gives_iterator: the result is the handle of an iterator, the same one whenever it is asked for.
         takes_next: the results are the next element of the iterator whose handle is the only input.
+        changes_list: the first result is the tensor list in the first input after one change, and where that is a list
+            which a loop has alone (`control/own_list.py`), it is that very list, changed.
         reads_outside: the results are no function of attributes and inputs, though TensorFlow does not mark the op as
             stateful. (To say so is no promise: who does not say it promises the opposite.)
     """
@@ -79,6 +81,7 @@ class Promises:
     leaves_state: bool = False
     gives_iterator: bool = False
     takes_next: bool = False
+    changes_list: bool = False
     reads_outside: bool = False
 
     def lets_go_at(self, node: Node) -> bool:
@@ -94,4 +97,5 @@ PASSES = Promises(passes=True)
 LEAVES_STATE = Promises(leaves_state=True)
 GIVES_ITERATOR = Promises(gives_iterator=True)
 TAKES_NEXT = Promises(takes_next=True)
+CHANGES_LIST = Promises(changes_list=True)
 UPDATES_ROWS = Promises(lets_go=True, updates_rows=True)

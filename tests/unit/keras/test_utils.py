@@ -210,7 +210,7 @@ def test_what_tensorboard_is_told(tmp_path: Path) -> None:
 
 def test_flows_of_tables_and_images_without_pillow_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     image = keras.preprocessing.image
-    with pytest.raises(TypeError, match="pandas.DataFrame"):
+    with pytest.raises(TypeError, match=r"pandas\.DataFrame"):
         image.ImageDataGenerator().flow_from_dataframe("table.csv")
     import sys
 

@@ -20,6 +20,7 @@ from dtfctl.runtime.kernels.control.tensor_list import (
     type_name,
     zeros_for,
 )
+from dtfctl.runtime.kernels.promises import CHANGES_LIST
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 
@@ -55,7 +56,7 @@ def tensor_list_reserve(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("TensorListPushBack", devices=CPU_GPU)
+@register_kernel("TensorListPushBack", devices=CPU_GPU, promises=CHANGES_LIST)
 def tensor_list_push_back(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
 
@@ -117,7 +118,7 @@ def tensor_list_push_back_batch(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("TensorListPopBack", devices=CPU_GPU, host_inputs=("element_shape",))
+@register_kernel("TensorListPopBack", devices=CPU_GPU, host_inputs=("element_shape",), promises=CHANGES_LIST)
 def tensor_list_pop_back(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
 
@@ -205,7 +206,7 @@ def tensor_list_get_item(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("TensorListSetItem", devices=CPU_GPU, host_inputs=("index",))
+@register_kernel("TensorListSetItem", devices=CPU_GPU, host_inputs=("index",), promises=CHANGES_LIST)
 def tensor_list_set_item(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
     may_grow = bool(k.attr("resize_if_index_out_of_bounds"))
