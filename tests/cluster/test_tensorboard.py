@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import os
 import signal
@@ -27,6 +26,7 @@ from dtfctl.tune.records import Ended
 from dtfctl.tune.schedule import Leg
 from dtfctl.tune.space import load
 from tests.cluster.conftest import spec_of, wait_until
+from tests.support.tensorboard import python_with_tensorboard
 
 pytestmark = pytest.mark.slow
 
@@ -54,19 +54,6 @@ parameters:
 metric: {name: accuracy, goal: max}
 trials: 2
 """
-
-
-def python_with_tensorboard(*more: str) -> str:
-    """Give the interpreter that has TensorBoard, this one or DTF_TEST_TENSORBOARD; skip where there is none."""
-    if all(importlib.util.find_spec(name) is not None for name in ("tensorboard", *more)):
-        return sys.executable
-    found = os.environ.get("DTF_TEST_TENSORBOARD", "")
-    if not found:
-        pytest.skip("no tensorboard here: pip install it, or name a Python that has it in DTF_TEST_TENSORBOARD")
-    missing = [name for name in more if subprocess.run([found, "-c", f"import {name}"], capture_output=True).returncode]
-    if missing:
-        pytest.skip(f"{found} (DTF_TEST_TENSORBOARD) lacks {' and '.join(missing)}")
-    return found
 
 
 class Board:

@@ -15,6 +15,7 @@ from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.profiler.xplane import write_xplane
 from dtfctl.runtime.steps.recording import Event, Kind
 from tests.support.clusters import InProcessCluster
+from tests.support.tensorboard import python_with_tensorboard
 
 READ = """
 import json, sys
@@ -46,11 +47,33 @@ def test_stock_tensorflow_reads_a_profile(tensorflow_python: str, tmp_path: Path
         ["worker/0"],
         "/host:CPU",
         [
+            ["thread 1", 5_000, 3_000, "train", {"_r": 1, "step_num": 1}],
             ["thread 1", 5_000, 3_000, "step", {"step": "1f", "about": "session"}],
             ["thread 1", 6_000, 1_500, "product", {"step": "1f", "about": "MatMul", "bytes": 64}],
             ["thread 2", 9_000, 1_000, "product", {"step": "20", "about": "MatMul", "bytes": 64}],
         ],
     ]
+
+
+OVERVIEW = """
+import json, sys
+from xprof.convert import raw_to_tool_data
+data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "overview_page", {})
+(steps,) = (table["p"] for table in json.loads(data) if "steptime_ms_average" in table.get("p", {}))
+print(json.dumps([steps["steptime_ms_average"], steps["steptime_ms_maximum"]]))
+"""
+
+
+def test_the_profile_plugin_knows_what_a_step_is(tmp_path: Path) -> None:
+    python = python_with_tensorboard("xprof")
+    starts = [1_000_000_000 + 30_000_000 * n for n in range(8)]
+    # Their numbers are of no order.
+    numbers = [7919 * 31**n % 1_000_003 for n in range(8)]
+    events = [Event(Kind.PART, "step", "s", at, 20_000_000, 7, step=n) for at, n in zip(starts, numbers, strict=True)]
+    (file,) = write_xplane([TaskRecord("worker/0", steps=8, events=events)], tmp_path, "run")
+    ended = subprocess.run([python, "-c", OVERVIEW, str(file)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    assert json.loads(ended.stdout.splitlines()[-1]) == ["20.0", "20.0"]
 
 
 DRAW = """

@@ -11,9 +11,10 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.spec.model import ControllerPlace
 from tests.cluster.conftest import wait_until
-from tests.cluster.test_tensorboard import SCRIPT, board_of, python_with_tensorboard
+from tests.cluster.test_tensorboard import SCRIPT, board_of
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
+from tests.support.tensorboard import python_with_tensorboard
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,15 @@ from pathlib import Path
 from dtfctl.protocol import xplane_pb2
 from dtfctl.runtime.profiler.capture import TaskRecord
 from dtfctl.runtime.profiler.tracks import Bar, bars
+from dtfctl.runtime.steps.recording import Kind
 
 ENDING = ".xplane.pb"
 # The plane whose lines are threads of a host.
 _PLANE = "/host:CPU"
-_STATS = ("step", "about", "bytes")
+# "_r" and "step_num" make an event a step, of which the profiler's overview and input analysis speak.
+_STATS = ("step", "about", "bytes", "_r", "step_num")
+# What the profiler takes for a step of a program.
+_STEP = "train"
 _PS = 1000
 
 
@@ -52,6 +56,8 @@ def space_of(record: TaskRecord, own: Sequence[Bar]) -> xplane_pb2.XSpace:
         plane.stat_metadata[number].id, plane.stat_metadata[number].name = number, name
     names: dict[str, int] = {}
     lines: dict[int, xplane_pb2.XLine] = {}
+    # Their own numbers are random.
+    steps: dict[int, int] = {}
     first = min(bar.event.start for bar in own)
     for bar in own:
         line = lines.get(bar.row)
@@ -61,9 +67,14 @@ def space_of(record: TaskRecord, own: Sequence[Bar]) -> xplane_pb2.XSpace:
             )
         number = names.setdefault(bar.label, len(names) + 1)
         event = bar.event
-        shown = line.events.add(
-            metadata_id=number, offset_ps=(event.start - first) * _PS, duration_ps=event.spent * _PS
-        )
+        offset, duration = (event.start - first) * _PS, event.spent * _PS
+        if event.kind is Kind.PART:
+            around = line.events.add(
+                metadata_id=names.setdefault(_STEP, len(names) + 1), offset_ps=offset, duration_ps=duration
+            )
+            around.stats.add(metadata_id=4, int64_value=1)
+            around.stats.add(metadata_id=5, int64_value=steps.setdefault(event.step, len(steps) + 1))
+        shown = line.events.add(metadata_id=number, offset_ps=offset, duration_ps=duration)
         if event.step:
             shown.stats.add(metadata_id=1, str_value=f"{event.step:x}")
         if event.about:

@@ -176,12 +176,21 @@ def test_tensorboard_gets_every_event_where_it_began(found: list[TaskRecord]) ->
         if not record.events:
             continue
         (plane,) = spaces[f"t_{n}.xplane.pb"].planes
-        shown = [
-            (line.timestamp_ns + event.offset_ps // 1000, event.duration_ps // 1000)
-            for line in plane.lines
-            for event in line.events
-        ]
-        assert sorted(shown) == sorted((event.start, event.spent) for event in record.events)
+        shown: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
+        steps = set()
+        for line in plane.lines:
+            for event in line.events:
+                stats = {plane.stat_metadata[stat.metadata_id].name: stat for stat in event.stats}
+                is_mark = "step_num" in stats
+                shown[is_mark].append((line.timestamp_ns + event.offset_ps // 1000, event.duration_ps // 1000))
+                if is_mark:
+                    steps.add(stats["step_num"].int64_value)
+                    assert stats["_r"].int64_value == 1
+        parts = [event for event in record.events if event.kind is Kind.PART]
+        assert sorted(shown[False]) == sorted((event.start, event.spent) for event in record.events)
+        # What the profiler takes for steps.
+        assert sorted(shown[True]) == sorted((event.start, event.spent) for event in parts)
+        assert steps == set(range(1, len({event.step for event in parts}) + 1))
         used = {event.metadata_id for line in plane.lines for event in line.events}
         assert used == plane.event_metadata.keys() and all(plane.event_metadata[i].id == i for i in used)
 
