@@ -140,7 +140,7 @@ def _task(record: TaskRecord, lasted: int) -> TaskSummary:
         sync=_within(steps, [*synced, *by_kind[Kind.COLLECTIVE]]),
         input=_within(steps, [*by_kind[Kind.INPUT], *by_kind[Kind.QUEUE]]),
         between=_between(runs) if record.is_client else 0.0,
-        collecting=spent.get(Kind.COLLECTION, 0) / lasted if lasted else 0.0,
+        collecting=_length((e.start, e.end) for e in by_kind[Kind.COLLECTION]) / lasted if lasted else 0.0,
         copied_ms=spent.get(Kind.COPY, 0) / count / _MS,
         checkpoint_ms=_length((e.start, e.end) for e in by_kind[Kind.CHECKPOINT]) / _MS,
         updates=record.updates,
