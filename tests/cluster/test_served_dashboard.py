@@ -213,6 +213,15 @@ def test_a_page_that_hangs_does_not_outlive_the_cluster(up: Up, home: Path) -> N
     assert processes_of(home) == []
 
 
+def test_a_page_that_nobody_knows_the_process_of_ends_with_the_cluster(up: Up, home: Path) -> None:
+    cluster = up()
+    url = cluster.open_dashboard().url
+    ClusterPaths.of(cluster.name).dashboard_process.unlink()
+    assert cluster.down(grace_s=0.5) == ()
+    ends(home, url)
+    assert processes_of(home) == []
+
+
 def test_of_a_cluster_whose_files_are_deleted_no_page_is_left(up: Up, home: Path) -> None:
     cluster = up()
     url = cluster.open_dashboard().url
@@ -304,7 +313,10 @@ def test_a_page_whose_own_port_is_taken_meanwhile_comes_back_elsewhere_or_when_i
     [port] = free_ports(1)
     chosen = cluster.open_dashboard(port).url
     with lose_it(chosen):
-        told = lambda: [event.reason for event in Cluster.open(cluster.name).events()]  # noqa: E731
+
+        def told() -> list[str]:
+            return [event.reason for event in Cluster.open(cluster.name).events()]
+
         wait_until(lambda: any(f"the port {port} of the dashboard is taken" in text for text in told()), "it says so")
         assert servers(home) == []
     wait_until(lambda: len(servers(home)) == 1 and ask(chosen).status == 200, "it has its port again")

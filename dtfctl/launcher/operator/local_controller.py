@@ -14,7 +14,7 @@ from typing import Protocol
 
 from dtfctl.launcher.errors import ControllerUnreachable
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.local import died, remove_socket_folder
+from dtfctl.launcher.providers.local import LOOPBACK, died, remove_socket_folder
 from dtfctl.launcher.system.daemon import is_locked, start_daemon
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.launcher.system.procfs import ProcessId, is_alive, send_signal
@@ -24,7 +24,6 @@ from dtfctl.net.address import UNIX
 START_S = 180.0
 POLL_S = 0.01
 DYING_S = 0.5
-LOOPBACK = "127.0.0.1"
 
 
 class ControllerProcess(Protocol):

@@ -22,6 +22,7 @@ from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage, silent
+from dtfctl.launcher.providers.local import LOOPBACK
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.net.address import answers
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from dtfctl.launcher.operator.controller_over_ssh import Operator
 
 KNOCK_S = 1.0
-LOOPBACK = "127.0.0.1"
 LOG_BYTES = 1 << 20
 
 

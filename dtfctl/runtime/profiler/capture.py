@@ -170,7 +170,8 @@ def capture(
             paces = {task.record.name: task.step_us * every / 1e6 for task in tasks}
             while time.monotonic() < until and any(task.is_running for task in tasks):
                 passed = time.monotonic() - began
-                time.sleep(max(min(max(LOOK_S, passed * LOOKS_SHARE), SELDOM_S, seconds - passed), 0))
+                pause = min(max(LOOK_S, passed * LOOKS_SHARE), SELDOM_S)
+                time.sleep(max(min(pause, seconds - passed), 0))
                 counts = dict(_looked(tasks, question))
                 told(counts)
                 if _is_enough(counts, paces, steps, time.monotonic() - began):

@@ -278,12 +278,18 @@ def end_dashboard(paths: ClusterPaths) -> None:
     """End the process that serves the page, and wait for that. It starts a controller that it misses: end it first."""
     deadline, asked = time.monotonic() + STOP_S, False
     while is_locked(paths.dashboard_lock):
-        found = _read_process(paths)
+        found, now = _read_process(paths), time.monotonic()
+        is_late = now > deadline
         if found is not None:
-            is_late = time.monotonic() > deadline
             if not asked or is_late:
                 number = signal.SIGKILL if is_late else signal.SIGTERM
                 asked = send_signal(ProcessId(found.pid, found.start_ticks), number)
+        elif now > deadline + STOP_S:
+            log.error("a process that serves the dashboard of %s goes on, and which is not known", paths.folder)
+            return
+        elif is_late:
+            # Its file is gone: it ends by itself when what is wanted is gone, too.
+            paths.dashboard.unlink(missing_ok=True)
         time.sleep(POLL_S)
 
 

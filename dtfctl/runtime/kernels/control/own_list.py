@@ -2,7 +2,7 @@
 
 What a loop stacks up for its gradient, and what a TensorArray gets item by item, goes through the loop as a value that
 each iteration makes anew from the last one's. Where nothing else looks at it, nobody can tell a list that is changed,
-and that takes a seventh of the time.
+and that takes a fifth of the time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.kernels.control.tensor_list import TensorList, box
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.kernels.control.tensor_list import TensorList, box, check_dtype, list_in, resized
 
 
 class OwnList:
@@ -38,6 +39,35 @@ class OwnList:
         """Tell whether an item of this shape may be in the list."""
         dims = self.element_shape.dims_or_none
         return dims is None or dims == shape or self.element_shape.is_compatible_with(shape)
+
+    def pushed(self, value: Any) -> Any:
+        self.items.append(value)
+        return self
+
+    def popped(self) -> Any:
+        del self.items[-1]
+        return self
+
+    def replaced(self, index: int, value: Any) -> Any:
+        if index < len(self.items):
+            self.items[index] = value
+        else:
+            self.items = [*resized(self.items, index), value]
+        return self
+
+
+def changeable(handle: Any, dtype: DType | None = None) -> TensorList | OwnList:
+    """Take out of a handle the list that an op changes, of the element type that it expects.
+
+    Raises:
+        InvalidArgumentError: it is something else.
+    """
+    if handle.__class__ is not OwnList:
+        return list_in(handle, dtype)
+    found: OwnList = handle
+    if dtype is not None and found.element_dtype is not dtype:
+        check_dtype(found, dtype)
+    return found
 
 
 def own(values: Sequence[Any], places: Collection[int]) -> list[Any]:

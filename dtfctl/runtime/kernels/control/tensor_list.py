@@ -49,6 +49,20 @@ class TensorList:
         dims = self.element_shape.dims_or_none
         return dims is None or dims == shape or self.element_shape.is_compatible_with(shape)
 
+    def pushed(self, value: Any) -> Any:
+        """Give the scalar variant of the list with one more item."""
+        return box(self.with_items(self.items.append(value)))
+
+    def popped(self) -> Any:
+        """Give the scalar variant of the list without its last item."""
+        return box(self.with_items(self.items.pop()))
+
+    def replaced(self, index: int, value: Any) -> Any:
+        """Give the scalar variant of the list with another item at `index`, unset ones before it if it was shorter."""
+        if index < len(self.items):
+            return box(self.with_items(self.items.set(index, value)))
+        return box(self.with_items([*resized(self.items.to_list(), index), value]))
+
     def with_items(self, items: PersistentList | Iterable[Any]) -> TensorList:
         """Make a list of the same kind with other items."""
         made: TensorList = _new(TensorList)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.kernels.control.own_list import OwnList
+from dtfctl.runtime.kernels.control.own_list import OwnList, changeable
 from dtfctl.runtime.kernels.control.tensor_list import (
     TensorList,
     box,
@@ -61,8 +61,7 @@ def tensor_list_push_back(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
 
     def run(handle: Any, value: Any) -> Any:
-        is_own = handle.__class__ is OwnList
-        held = handle if is_own else list_in(handle)
+        held = changeable(handle)
         if held.element_shape.dims_or_none != value.shape:
             _check_item(held, value)
         if held.element_dtype is not dtype:
@@ -71,10 +70,7 @@ def tensor_list_push_back(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Tried to push item into a full list list size: {len(held)} max_num_elements: {held.max_num_elements}"
             )
-        if is_own:
-            held.items.append(value)
-            return held
-        return box(held.with_items(held.items.append(value)))
+        return held.pushed(value)
 
     return run
 
@@ -123,15 +119,11 @@ def tensor_list_pop_back(k: KernelBuild) -> Kernel:
     dtype = k.dtype("element_dtype")
 
     def run(handle: Any, shape: Any) -> Any:
-        is_own = handle.__class__ is OwnList
-        held = handle if is_own else list_in(handle, dtype)
-        if is_own and held.element_dtype is not dtype:
-            check_dtype(held, dtype)
-        items = held.items
-        size = len(items)
+        held = changeable(handle, dtype)
+        size = len(held)
         if not size:
             raise InvalidArgumentError("Trying to pop from an empty list.")
-        value = items[size - 1]
+        value = held.items[size - 1]
         if value is None:
             wanted = merged(shape_from(shape), held.element_shape)
             if not wanted.is_fully_defined():
@@ -140,10 +132,7 @@ def tensor_list_pop_back(k: KernelBuild) -> Kernel:
                     f"{shape_text(wanted)}"
                 )
             value = zeros_for(dtype, wanted.known())
-        if is_own:
-            items.pop()
-            return held, value
-        return box(held.with_items(items.pop())), value
+        return held.popped(), value
 
     return run
 
@@ -212,10 +201,7 @@ def tensor_list_set_item(k: KernelBuild) -> Kernel:
     may_grow = bool(k.attr("resize_if_index_out_of_bounds"))
 
     def run(handle: Any, index: Any, value: Any) -> Any:
-        is_own = handle.__class__ is OwnList
-        held: Any = handle if is_own else list_in(handle, dtype)
-        if is_own and held.element_dtype is not dtype:
-            check_dtype(held, dtype)
+        held = changeable(handle, dtype)
         if index.ndim:
             raise InvalidArgumentError(
                 f"Expected argument 1 to be a scalar. Received a tensor of shape {shape_text(index.shape)}"
@@ -228,15 +214,7 @@ def tensor_list_set_item(k: KernelBuild) -> Kernel:
         i, size = int(index), len(held)
         if i < 0 or (i >= size and not may_grow):
             raise InvalidArgumentError(f"Trying to modify element {i} in a list with {size} elements.")
-        if is_own:
-            if i < size:
-                held.items[i] = value
-            else:
-                held.items = [*resized(held.items, i), value]
-            return held
-        if i < size:
-            return box(held.with_items(held.items.set(i, value)))
-        return box(held.with_items([*resized(held.items.to_list(), i), value]))
+        return held.replaced(i, value)
 
     return run
 

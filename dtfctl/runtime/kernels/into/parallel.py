@@ -92,6 +92,10 @@ class ThreadPool:
         if job.error is not None:
             raise job.error
 
+    def share(self, rows: int, part: Callable[[slice], Any]) -> None:
+        """Call `part` with all of so many rows, some at a time."""
+        self.run([partial(part, some) for some in bounds(rows, self.size * PARTS_EACH)])
+
     def _start(self) -> None:
         with self._lock:
             if not self._started:

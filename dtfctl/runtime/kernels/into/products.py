@@ -11,7 +11,6 @@ of matrices and other types, is cut into parts for threads of our own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from dtfctl.runtime.kernels.blas_in_use import open_blas
 from dtfctl.runtime.kernels.into.blas import find_blas
-from dtfctl.runtime.kernels.into.parallel import PARTS_EACH, bounds, shared_pool
+from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import by_one, threaded
 from dtfctl.runtime.kernels.onednn.find import find_library
@@ -190,7 +189,7 @@ def _in_parts(call: Callable[..., Any], ta: bool) -> Callable[..., Any]:
             if bias:
                 np.add(out[rows], bias[0], out[rows])
 
-        pool.run([partial(part, rows) for rows in bounds(len(out), pool.size * PARTS_EACH)])
+        pool.share(len(out), part)
 
     return _alone(parts)
 
@@ -248,13 +247,11 @@ def adder(a: Spec, b: Spec, ta: bool, tb: bool, beside_onednn: bool) -> Callable
         def add_by_onednn(factor: float, a: Any, b: Any, c: Any) -> None:
             _library().add_product(factor, a, b, c, ta, tb)
 
-        def add_part(factor: float, a: Any, b: Any, c: Any, rows: slice) -> None:
-            add_alone(factor, contiguous(a[:, rows]) if ta else a[rows], b, c[rows])
-
-        pool = shared_pool()
-
         def add_in_parts(factor: float, a: Any, b: Any, c: Any) -> None:
-            pool.run([partial(add_part, factor, a, b, c, part) for part in bounds(rows, pool.size * PARTS_EACH)])
+            def part(rows: slice) -> None:
+                add_alone(factor, contiguous(a[:, rows]) if ta else a[rows], b, c[rows])
+
+            shared_pool().share(rows, part)
 
         library = _library()
         add_alone = by_one(add_by_onednn, library.set_threads, library.threads())

@@ -29,8 +29,9 @@ from dtfctl import cores
 # Runs by which it becomes known what a way costs.
 _TRIALS = 3
 # Those of parts that threads claim: a thread that has slept finds a core late, and finds it at once when all calls of a
-# step have claimed parts for a while. So a single run says nothing, and after so many seconds all is learned anew.
-_CLAIMS, _CLAIMS_KNOWN_S = 12, 20.0
+# step have claimed parts for a while. So the first ones, which also make what they need, do not count, and after so
+# many seconds all is learned anew.
+_CLAIMS, _COLD_CLAIMS, _CLAIMS_KNOWN_S = 12, 6, 20.0
 # What part of a difference counts: of runs that follow each other, and of one after some time.
 _WEIGHT, _WEIGHT_ANEW = 1 / 8, 1 / 2
 # A run that takes so many times what it should was kept waiting, and says nothing of what it costs otherwise.
@@ -151,15 +152,19 @@ _CROWD = _crowd()
 
 
 class Way:
-    """One of the ways of a call, and what it costs when nothing keeps it waiting."""
+    """One of the ways of a call, and what it costs when nothing keeps it waiting.
 
-    def __init__(self, call: Callable[..., Any], trials: int = _TRIALS) -> None:
+    Args:
+        trials: runs by which that becomes known; cold: how many of the first do not count, once there are others.
+    """
+
+    def __init__(self, call: Callable[..., Any], trials: int = _TRIALS, cold: int = 0) -> None:
         self.call = call
         self.cost = math.inf
         # By how much it is put off to try this way again.
         self.put_off = 1
         self.known_at = math.inf
-        self._trials = trials
+        self._trials, self._cold = trials, cold
         self._first: list[float] | None = []
 
     @property
@@ -176,9 +181,8 @@ class Way:
             self.cost += (min(taken, self.cost * _WAITED) - self.cost) * weight
             return
         self._first.append(taken)
-        # The first ones may have had to make what they need.
-        later = sorted(self._first[len(self._first) // 2 :] if self._trials > _TRIALS else self._first)
-        self.cost = later[len(later) // 2]
+        counted = sorted(self._first[self._cold :] or self._first)
+        self.cost = counted[len(counted) // 2]
         if len(self._first) == self._trials:
             self._first, self.known_at = None, now
 
@@ -217,7 +221,7 @@ def threaded(
         return call
     others = _CROWD if crowd is None else crowd
     single, many = Way(alone), Way(call)
-    in_parts = None if claimed is None else Way(claimed, _CLAIMS)
+    in_parts = None if claimed is None else Way(claimed, _CLAIMS, _COLD_CLAIMS)
     # Seconds that may be lost by trying what was worse.
     allowed = 0.0
 

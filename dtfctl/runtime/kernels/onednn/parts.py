@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.into.parallel import PARTS_EACH, bounds, shared_pool
+from dtfctl.runtime.kernels.into.threads import by_one
 from dtfctl.runtime.kernels.onednn.library import Library
 from dtfctl.runtime.kernels.onednn.passes import Pass
 
@@ -28,7 +29,8 @@ class InParts:
     def __init__(
         self, library: Library, images: int, make: Callable[[int], Pass], cut: tuple[bool, ...], sums: int
     ) -> None:
-        self._library, self._make, self._cut, self._sums = library, make, cut, sums
+        self._make, self._cut, self._sums = make, cut, sums
+        self._run = by_one(self._run_some, library.set_threads, library.threads())
         self._rows = list(bounds(images, shared_pool().size * PARTS_EACH))
         self._idle: dict[int, list[Pass]] = {rows.stop - rows.start: [] for rows in self._rows}
 
@@ -47,16 +49,11 @@ class InParts:
         for result, total in zip(results, totals):
             np.add.reduce(result, 0, out=total)
 
-    def _run(self, images: int, arrays: list[Any]) -> None:
+    def _run_some(self, images: int, arrays: list[Any]) -> None:
         idle = self._idle[images]
-        threads = self._library.threads()
-        self._library.set_threads(1)
         try:
-            try:
-                found = idle.pop()
-            except IndexError:
-                found = self._make(images)
-            found.run(*arrays)
-            idle.append(found)
-        finally:
-            self._library.set_threads(threads)
+            found = idle.pop()
+        except IndexError:
+            found = self._make(images)
+        found.run(*arrays)
+        idle.append(found)

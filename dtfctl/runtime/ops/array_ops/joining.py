@@ -47,7 +47,7 @@ def _has_tensors(values: Any) -> bool:
 def stacked(values: Any, axis: int, name: str) -> Tensor:
     items = list(values)
     hint = next((v.dtype.base_dtype for v in items if isinstance(v, Tensor)), None)
-    rank = convert_to_tensor(items[0]).shape.rank if items and axis and has_dtype(items[0]) else None
+    rank = TensorShape(items[0].shape).rank if items and has_dtype(items[0]) else None
     if rank is not None and not -rank - 1 <= axis <= rank:
         raise ValueError(f"Argument `axis` = {axis} not in range [{-rank - 1}, {rank + 1})")
     types = [v.dtype.base_dtype.name for v in items if has_dtype(v)]
