@@ -7,13 +7,12 @@ their gradients.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.executor.incoming import Shapes
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.registry import Spec
@@ -22,10 +21,6 @@ from dtfctl.runtime.kernels.into.registry import Spec
 _LEAST_BYTES = 1024
 MOST_KEPT = 1 << 20
 _MOST_HELD = 32 << 20
-# How often a plan is made for the same shapes, where values within its steps have others each time.
-MOST_OBSERVATIONS = 4
-# Shapes of which it is remembered what was seen.
-_MOST_KNOWN = 64
 
 
 @dataclass
@@ -36,13 +31,13 @@ class Observation:
     is of others, once what is held is much: a step may have little at a time of all that it has.
 
     Attributes:
-        unsteady: outputs whose shapes say nothing of the next step's.
+        unsteady: outputs whose shapes say nothing of the next step's; of one set for all steps of a partition.
     """
 
     outputs: dict[Output, Any] = field(default_factory=dict)
     spent: dict[Node, int] = field(default_factory=dict)
     held: int = 0
-    unsteady: Container[Output] = ()
+    unsteady: set[Output] = field(default_factory=set)
     _specs: dict[Output, Spec | None] = field(default_factory=dict, init=False, repr=False)
 
     def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
@@ -61,9 +56,18 @@ class Observation:
             if isinstance(value, np.ndarray) and output not in but:
                 self.outputs[output] = Spec(value.shape, value.dtype)
 
-    def rely_but_on(self, unsteady: Container[Output]) -> None:
-        """Forget what some outputs are."""
+    def rely_but_on(self, unsteady: set[Output]) -> None:
+        """Forget what some outputs are, and those that are added to the set by `differs`."""
         self.unsteady = unsteady
+        self._specs.clear()
+
+    def take(self, values: Mapping[Output, Any]) -> None:
+        """Note what some outputs are, without their values."""
+        self.outputs.update((o, Spec(v.shape, v.dtype) if isinstance(v, np.ndarray) else v) for o, v in values.items())
+
+    def differs(self, other: Observation) -> None:
+        """Forget what was otherwise in another step of the same shapes."""
+        self.unsteady.update(o for o, v in other.outputs.items() if o in self.outputs and _of(v) != _of(self.outputs[o]))
         self._specs.clear()
 
     def spec(self, output: Output) -> Spec | None:
@@ -75,28 +79,13 @@ class Observation:
             return found
 
     def _spec(self, output: Output) -> Spec | None:
-        value = None if output in self.unsteady else self.outputs.get(output)
-        if isinstance(value, Spec):
-            return None if value.dtype.hasobject else value
-        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
-            return None
-        return Spec(value.shape, value.dtype)
+        return None if output in self.unsteady else _of(self.outputs.get(output))
 
 
-class Steadiness:
-    """What is known of a partition's values from several observed steps."""
-
-    def __init__(self) -> None:
-        self._unsteady: set[Output] = set()
-        self._known: dict[Shapes, dict[Output, Spec | None]] = {}
-
-    def note(self, seen: Observation, shapes: Shapes) -> None:
-        """Compare a step with the one that got the same shapes before, and have it forget what was otherwise then."""
-        specs = {output: seen.spec(output) for output in seen.outputs}
-        before = self._known.pop(shapes, None)
-        if before is not None:
-            self._unsteady.update(output for output, spec in before.items() if specs.get(output) != spec)
-        if len(self._known) >= _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[shapes] = specs
-        seen.rely_but_on(self._unsteady)
+def _of(value: Any) -> Spec | None:
+    """Tell what a value is; None of what is no array of numbers."""
+    if isinstance(value, Spec):
+        return None if value.dtype.hasobject else value
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
+        return None
+    return Spec(value.shape, value.dtype)

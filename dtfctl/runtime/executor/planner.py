@@ -8,14 +8,14 @@ from functools import cached_property
 
 from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
 from dtfctl.runtime.compiler.pause import collector_paused
-from dtfctl.runtime.executor.adaptive import Adaptive, Better
+from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.blocks import Memory
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
 from dtfctl.runtime.executor.loops import fold_loops, share_reads_with_loops
-from dtfctl.runtime.executor.observation import MOST_OBSERVATIONS, Observation, Steadiness
+from dtfctl.runtime.executor.observation import Observation
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
@@ -33,6 +33,7 @@ from dtfctl.runtime.framework.structural_ops import (
     REF_LOOP_OPS,
     SENDS,
 )
+from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.registry import load_makers
 from dtfctl.runtime.kernels.native import machine
 
@@ -57,8 +58,8 @@ class Planner:
         self._cores = cores
         # The same with its loops folded into nodes, once that was tried.
         self._acyclic = graph
-        self._observations = 0
-        self.steadiness = Steadiness()
+        # Outputs that had other shapes in steps that got the same from outside.
+        self.unsteady: set[Output] = set()
 
     def may_block(self, node: Node) -> bool:
         """Tell whether running the node may wait for other nodes or steps, receives aside."""
@@ -104,7 +105,7 @@ class Planner:
         if is_gpu(self.env.device) or not isinstance(general, StraightLine) or len(general.order) > _MOST_NODES:
             return general
         is_plain = any(PLAIN_PLAN in node.raw_attrs for node in self.graph)
-        shaping = _Shaping(self, general, use, is_function, is_plain)
+        shaping = _Shaping(self, general, use, is_plain)
 
         def beside(heavy: frozenset[Node]) -> Plan | None:
             # Regions and libraries share their work out to cores themselves, which nodes in threads would do without.
@@ -121,11 +122,6 @@ class Planner:
             beside if has_choice else None,
             use,
         )
-
-    def observed_again(self, general: Plan, use: Callable[[Plan], None], is_function: bool) -> Plan:
-        """Make a plan as `tuned` does, for steps that turned out to be others; `general` once that was so too often."""
-        self._observations += 1
-        return self.tuned(general, use, is_function) if self._observations < MOST_OBSERVATIONS else general
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -146,34 +142,33 @@ class _Shaping:
 
     Args:
         use: called with a plan that is to be used from then on.
-        is_function: see `Planner.tuned`.
         is_plain: whether the plan for steps of any kind is wanted.
     """
 
     def __init__(
-        self, planner: Planner, general: StraightLine, use: Callable[[Plan], None], is_function: bool, is_plain: bool
+        self, planner: Planner, general: StraightLine, use: Callable[[Plan], None], is_plain: bool
     ) -> None:
         self.incoming = Incoming(general.order, planner.env)
         self._planner = planner
         self._general = general
         self._use = use
-        self._is_function = is_function
         self._is_plain = is_plain
         self._memory, self._lock = Memory(), threading.Lock()
         self._has_planned = False
 
     def shape(self, seen: Observation, shapes: Shapes) -> Plan:
         """Make the plan for steps like one that was seen, which got such shapes from outside."""
-        self._planner.steadiness.note(seen, shapes)
+        seen.rely_but_on(self._planner.unsteady)
         shaped = self._general if self._is_plain else self._straight(seen)
         if not shaped.is_shaped:
             return self._general
         # For other shapes regions mostly differ in numbers only from those of the first, and cost little then.
         after = 1 if self._has_planned else COMPILED_FROM
         self._has_planned = True
-        better = Better(shaped.missing, lambda: self._straight(seen), after) if shaped.missing else None
-        plan = Adaptive(shaped, self._general, self.incoming, shapes, self._lock, self._changed, better)
-        plan.varied = self._varied
+        plan = Adaptive(
+            shaped, self._general, self.incoming, shapes, self._lock, seen, lambda: self._straight(seen), after
+        )
+        plan.varied, plan.gave_up = self._varied, lambda: self._use(self._general)
         return plan
 
     def _straight(self, seen: Observation) -> StraightLine:
@@ -185,7 +180,3 @@ class _Shaping:
         self._use(
             Varied(self._general, lambda: planner.interpreter, self.incoming, self.shape, plan, len(planner.graph))
         )
-
-    def _changed(self) -> None:
-        """Observe anew, or give up."""
-        self._use(self._planner.observed_again(self._general, self._use, self._is_function))

@@ -5,7 +5,6 @@ that were put together.
 from __future__ import annotations
 
 import copy
-import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -14,7 +13,7 @@ from typing import Any, TypeAlias
 
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.incoming import Incoming, Shapes
-from dtfctl.runtime.executor.observation import MOST_OBSERVATIONS, Observation
+from dtfctl.runtime.executor.observation import Observation
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.kernels.context import StepContext
 
@@ -65,8 +64,6 @@ class Varied:
         # Seconds that steps without a plan have taken, and that making one takes.
         self._spent: defaultdict[Shapes, float] = defaultdict(float)
         self._planning_s = _PLANNING_S
-        # How often a plan relied on what was not so.
-        self._unsteady: Counter[Shapes] = Counter()
         self._lock = threading.Lock()
         self._add(first.shapes, first)
 
@@ -82,7 +79,7 @@ class Varied:
         if plan is not None:
             plan.run(step, args, results)
             if isinstance(plan, Adaptive) and plan.is_unsteady:
-                self._observe_again(shapes)
+                self._plans[shapes] = self.general
         elif step.trace is not None or not self._lock.acquire(blocking=False):
             self.general.run(step, args, results)
         else:
@@ -107,15 +104,6 @@ class Varied:
         del self._spent[shapes]
         self._planning_s += (time.perf_counter() - ran - self._planning_s) / 4
 
-    def _observe_again(self, shapes: Shapes) -> None:
-        """Have another plan made, which does not rely on what was otherwise; or none, once that was so too often."""
-        self._unsteady[shapes] += 1
-        if self._unsteady[shapes] < MOST_OBSERVATIONS:
-            self._spent[shapes] = math.inf
-            self._plans.pop(shapes, None)
-        else:
-            self._plans[shapes] = self.general
-
     def _makes_room(self, shapes: Shapes) -> bool:
         """Tell whether there is room for a plan, or give up one that is used less."""
         if len(self._plans) < self._most:
@@ -137,7 +125,7 @@ class Varied:
 
     def _add(self, shapes: Shapes, plan: Plan) -> None:
         if isinstance(plan, Adaptive):
-            plan.changed = _is_seen_to
+            plan.gave_up = _is_seen_to
         self._plans[shapes] = plan
 
 
