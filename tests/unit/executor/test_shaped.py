@@ -204,9 +204,9 @@ def dedupe(session: Any, sizes: list[int], steps: int, period: int = 0) -> list[
     own, first, second = np.ones((50, 40)), np.zeros((50, 40)), np.zeros((50, 40))
     rng = np.random.default_rng(0)
     for n in range(1, steps + 1):
-        if period and n % period == 0:
-            rng = np.random.default_rng(0)
-        given = rng.integers(0, 50, sizes[n % len(sizes)])
+        if period:
+            rng = np.random.default_rng(n % period)
+        given = rng.integers(0, 25 + 3 * (n % period) if period else 50, sizes[n % len(sizes)])
         session.run(train, {words: given})
         gradient = np.zeros_like(own)
         np.add.at(gradient, given, 4 * np.tanh(2 * own[given]) * (1 - np.tanh(2 * own[given]) ** 2))
