@@ -24,6 +24,8 @@ from dtfctl.runtime.kernels.registry import op_promises
 # Steps before the one that is timed: first calls import, allocate and compile.
 _WARM_UP = 3
 _TRIALS = 5
+# After so many of each, the parallel plan is given up if it takes so many times as long.
+_FEW_TRIALS, _HOPELESS = 2, 1.3
 # Shorter steps (ns) are left alone.
 _LEAST_STEP = 1_000_000
 # A node worth a thread hop (ns).
@@ -111,7 +113,9 @@ class Tuner:
         spent = time.monotonic_ns() - started
         best = self._best[is_parallel]
         self._best[is_parallel] = min(best or spent, spent)
-        if self._runs >= _WARM_UP + 1 + 2 * _TRIALS:
+        trials = self._runs - _WARM_UP - 1
+        is_hopeless = trials >= 2 * _FEW_TRIALS and self._best[True] > self._best[False] * _HOPELESS
+        if is_hopeless or trials >= 2 * _TRIALS:
             gains = self._best[False] >= self._best[True] * _LEAST_GAIN
             self._decide(parallel if gains else self._straight)
 

@@ -29,9 +29,10 @@ from dtfctl import cores
 # Runs by which it becomes known what a way costs.
 _TRIALS = 3
 # Those of parts that threads claim: a thread that has slept finds a core late, and finds it at once when all calls of a
-# step have claimed parts for a while. So the first ones, which also make what they need, do not count, and after so
-# many seconds all is learned anew.
+# step have claimed parts for a while. So the first ones, which also make what they need, do not count, unless none of a
+# few comes near to one thread's time; and after so many seconds all is learned anew.
 _CLAIMS, _COLD_CLAIMS, _CLAIMS_KNOWN_S = 12, 6, 20.0
+_FEW_CLAIMS, _HOPELESS = 4, 1.2
 # What part of a difference counts: of runs that follow each other, and of one after some time.
 _WEIGHT, _WEIGHT_ANEW = 1 / 8, 1 / 2
 # A run that takes so many times what it should was kept waiting, and says nothing of what it costs otherwise.
@@ -186,6 +187,11 @@ class Way:
         if len(self._first) == self._trials:
             self._first, self.known_at = None, now
 
+    def end_if_hopeless(self, cost: float, now: float) -> None:
+        """Take what it costs for known once a few runs have all cost more than that."""
+        if self._first is not None and len(self._first) >= _FEW_CLAIMS and min(self._first) > cost:
+            self._first, self.known_at = None, now
+
     def forget(self) -> None:
         """Learn anew what it costs."""
         self._first = []
@@ -254,6 +260,8 @@ def threaded(
             way.put_off = 1 if taken < best else min(way.put_off * 2, _MOST_PUT_OFF)
         if way is not many or not many.is_known or taken <= many.cost * _WAITED:
             way.took(taken, weight, now)
+            if way is in_parts:
+                way.end_if_hopeless(single.cost * _HOPELESS, now)
         return result
 
     return adapted
