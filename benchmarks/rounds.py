@@ -58,6 +58,7 @@ class StepCase:
         most_s: how long all of it may take.
         checked: whether both sides' values are compared.
         busy: processes that want a core each while it is measured.
+        warm_s: for how long it is warmed up at least.
         link: what links between hosts are shaped to; empty for as they are.
     """
 
@@ -81,6 +82,7 @@ class StepCase:
     most_s: float = 90.0
     checked: bool = True
     busy: int = 0
+    warm_s: float = 0.0
     link: str = ""
 
 
@@ -149,7 +151,7 @@ def run_case(
                 try:
                     if case.checked:
                         values[side.name] = runner.values()
-                    runner.warm(plan.warm_s, case.most)
+                    runner.warm(max(plan.warm_s, case.warm_s), case.most)
                 except ChildError as e:
                     errors[side.name] = str(e)
         if case.measures_limit:
