@@ -67,7 +67,9 @@ class Observation:
 
     def differs(self, other: Observation) -> None:
         """Forget what was otherwise in another step of the same shapes."""
-        self.unsteady.update(o for o, v in other.outputs.items() if o in self.outputs and _of(v) != _of(self.outputs[o]))
+        self.unsteady.update(
+            o for o, v in other.outputs.items() if o in self.outputs and _of(v) != _of(self.outputs[o])
+        )
         self._specs.clear()
 
     def spec(self, output: Output) -> Spec | None:

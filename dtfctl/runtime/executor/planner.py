@@ -145,9 +145,7 @@ class _Shaping:
         is_plain: whether the plan for steps of any kind is wanted.
     """
 
-    def __init__(
-        self, planner: Planner, general: StraightLine, use: Callable[[Plan], None], is_plain: bool
-    ) -> None:
+    def __init__(self, planner: Planner, general: StraightLine, use: Callable[[Plan], None], is_plain: bool) -> None:
         self.incoming = Incoming(general.order, planner.env)
         self._planner = planner
         self._general = general
