@@ -182,7 +182,10 @@ def scan(
         def body(i: Tensor, accumulated: Any, arrays_out: list[TensorArray]) -> Any:
             value = fn(accumulated, element(place(i)))
             nest.assert_same_structure(start, value)
-            return i + 1, value, [a.write(place(i), v) for a, v in zip(arrays_out, nest.flatten(value))]
+            written = [a.write(place(i), v) for a, v in zip(arrays_out, nest.flatten(value))]
+            for outer, inner in zip(results, written):
+                outer._element_shape = inner._element_shape
+            return i + 1, value, written
 
         _, _, out = while_loop(
             lambda i, a, b: i < length,

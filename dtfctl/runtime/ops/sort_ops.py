@@ -4,46 +4,61 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op_outputs
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 
 
-def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tensor, Tensor]:
-    """Sort by TopK over the chosen axis: (sorted values, indices)."""
+def _ordered(values: Any, axis: int, direction: str, indices: bool) -> Tensor:
+    """Sort by TopK over the chosen axis; give the values or their indices."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"Argument `direction` should be one of ASCENDING or DESCENDING. Received: {direction}")
     x = convert_to_tensor(values)
-    rank = x.shape.rank
-    if rank is None and axis != -1:
-        raise ValueError("Sorting along another axis than the last needs a tensor of known rank")
-    is_last = rank is None or axis % rank == rank - 1
-    perm = [] if rank is None else [*(i for i in range(rank) if i != axis % rank), axis % rank]
-    moved = x if is_last else array_ops.transpose(x, perm)
-    flipped = moved
+    if direction == "DESCENDING":
+        return _largest_first(x, axis, indices)
+    # Largest first of the mirrored values: integers are mirrored within their range.
     kind = x.dtype.base_dtype
-    if direction == "ASCENDING":
-        # Largest first of the mirrored values: integers are mirrored within their range.
-        flipped = kind.max - moved if kind.is_unsigned else (-1 - moved if kind.is_integer else -moved)
-    top, indices = apply_op_outputs("TopKV2", input=flipped, k=array_ops.shape(moved)[-1], sorted=True)
-    if direction == "ASCENDING":
-        top = kind.max - top if kind.is_unsigned else (-1 - top if kind.is_integer else -top)
-    if not is_last:
-        back = np.argsort(perm).tolist()
-        top, indices = array_ops.transpose(top, back), array_ops.transpose(indices, back)
-    return top, indices
+    ordered = _largest_first(_mirrored(x, kind), axis, indices)
+    return ordered if indices else _mirrored(ordered, kind)
+
+
+def _mirrored(x: Tensor, kind: DType) -> Tensor:
+    mirrored: Tensor = kind.max - x if kind.is_unsigned else (-1 - x if kind.is_integer else -x)
+    return mirrored
+
+
+def _largest_first(x: Tensor, axis: int, indices: bool) -> Tensor:
+    """Sort with the axis and the last one changed for each other, where they are two."""
+    rank = x.shape.rank
+    if axis == -1 or axis + 1 == rank:
+        return apply_op_outputs("TopKV2", input=x, k=array_ops.shape(x)[-1], sorted=True)[indices]
+    if rank is None:
+        last = apply_op("Rank", input=x) - 1
+        at = axis if axis >= 0 else last + (axis + 1)
+        order = apply_op(
+            "TensorScatterUpdate",
+            tensor=apply_op("Range", start=0, limit=last + 1, delta=1),
+            indices=array_ops.stack([[at], [last]]),
+            updates=array_ops.stack([last, at]),
+        )
+    else:
+        if not -rank <= axis < rank:
+            raise ValueError(f"Argument `axis` = {axis} not in range [{-rank}, {rank})")
+        order = list(range(rank))
+        order[axis], order[-1] = order[-1], order[axis]
+    moved = array_ops.transpose(x, order)
+    found = apply_op_outputs("TopKV2", input=moved, k=array_ops.shape(moved)[-1], sorted=True)[indices]
+    return array_ops.transpose(found, order)
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """Sort values along an axis."""
     with name_scope(name, "sort"):
-        return _ordered(values, axis, direction, False)[0]
+        return _ordered(values, axis, direction, indices=False)
 
 
 def argsort(
@@ -51,7 +66,7 @@ def argsort(
 ) -> Tensor:
     """Find the indices that sort values along an axis."""
     with name_scope(name, "argsort"):
-        return _ordered(values, axis, direction, stable)[1]
+        return _ordered(values, axis, direction, indices=True)
 
 
 def confusion_matrix(

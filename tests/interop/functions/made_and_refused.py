@@ -166,7 +166,106 @@ def distorted_boxes(tf: Any) -> Any:
     return _at_once(found)
 
 
+def _tried(calls: list[Callable[[], Any]]) -> list[Any]:
+    """The static shape of what each gives, or the kind of its error."""
+    found: list[Any] = []
+    for call in calls:
+        try:
+            found.append(_shape(call())[0])
+        except (TypeError, ValueError, IndexError) as e:
+            found.append(type(e).__name__)
+    return found
+
+
+def asked_shapes(tf: Any) -> Any:
+    """Sizes that must be what is left, and slices and fills that are refused while the graph is built or not."""
+    x, rows, sizes = tf.ones([2, 1]), tf.placeholder(tf.float32, [2, None, 3]), tf.placeholder(tf.int32, [2])
+    grid, part = tf.placeholder(tf.int32, [None, None]), tf.placeholder(tf.int32, [])
+    calls: list[Callable[[], Any]] = [
+        lambda: tf.gradients(tf.reshape(rows, [1, 2, 1, 3]) * 2.0, rows)[0], lambda: tf.reshape(rows, [5, 5]),
+        lambda: tf.reshape(tf.ones([6]), tf.stack([part, 2])), lambda: tf.reshape(tf.ones([6]), tf.stack([part, 4])),
+        lambda: tf.reshape(tf.ones([6]), tf.stack([part, part])), lambda: tf.reshape(rows, [12]),
+        lambda: tf.zeros(tf.ones([2, 2], tf.int32)), lambda: tf.ones(tf.ones([2, 2], tf.int32)),
+        lambda: tf.zeros(np.ones((2, 2), np.int32)), lambda: tf.zeros(grid), lambda: tf.zeros(tf.constant(3)),
+        lambda: tf.ones(tf.placeholder(tf.int32)), lambda: tf.zeros(tf.ones([1, 0], tf.int32)),
+    ]  # fmt: skip
+    for begin in ([0, 0], [0, 2], [3, 0], sizes):
+        for size in ([1, 3], [1, -1], [3, 1], [-1, -1], [1, -2]):
+            calls.append(lambda begin=begin, size=size: tf.slice(x, begin, size))  # type: ignore[misc]
+    return [_tried(calls)]
+
+
+def entropies_refused(tf: Any) -> Any:
+    """Labels and logits of other ranks and sizes, along any axis, and logits whose rank is not known."""
+    scalar, unknown = tf.constant(1.0), tf.placeholder(tf.float32)
+    calls: list[Callable[[], Any]] = []
+    both = [
+        (scalar, tf.ones([4, 1, 2])), (scalar, tf.ones([4, 2])), (scalar, scalar), (tf.ones([2]), scalar),
+        (unknown, scalar), (scalar, unknown), (tf.ones([2]), tf.ones([4, 2])), (tf.ones([2]), tf.ones([2])),
+        (tf.ones([2]), tf.ones([1, 1, 2])), (unknown, tf.ones([1, 1, 2])), (tf.ones([3, 1, 2]), tf.ones([3, 2])),
+    ]  # fmt: skip
+    for labels, logits in both:
+        for axis in (-1, 0, 1):
+            calls.append(
+                lambda labels=labels, logits=logits, axis=axis: tf.nn.softmax_cross_entropy_with_logits_v2(  # type: ignore[misc]
+                    labels=labels, logits=logits, axis=axis
+                )
+            )
+    sparse = [
+        (tf.ones([3, 3]), tf.ones([1, 3, 1], tf.int64)), (tf.ones([3, 3], tf.int32), tf.ones([1, 3, 1])),
+        (tf.ones([3], tf.int32), tf.ones([4, 3])), (tf.ones([3], tf.int32), tf.ones([4, 3], tf.int32)),
+        (tf.ones([3]), tf.ones([3, 3])), (unknown, tf.ones([3, 3], tf.int32)),
+        (tf.placeholder(tf.int32), tf.ones([3, 3, 3])), (tf.placeholder(tf.int32, [3, None]), tf.ones([3, 4, 3])),
+    ]  # fmt: skip
+    for labels, logits in sparse:
+        calls.append(
+            lambda labels=labels, logits=logits: tf.nn.sparse_softmax_cross_entropy_with_logits(  # type: ignore[misc]
+                labels=labels, logits=logits
+            )
+        )
+    y, x = (tf.placeholder_with_default(A * scale, None) for scale in (0.1, 0.3))
+    made = [tf.nn.softmax_cross_entropy_with_logits_v2(labels=y, logits=x, axis=axis) for axis in (0, 1, 2, -1)]
+    return _at_once([_tried(calls), *made, *tf.gradients(made, [y, x])])
+
+
+def of_unknown_rank(tf: Any) -> Any:
+    """Sorting along any axis, and gradients of gathering in batches, where the rank is not known."""
+    found: list[Any] = []
+    for known in (None, [None, 3, None]):
+        x = tf.placeholder_with_default(np.sin(A * 3), known)
+        for axis in (0, 1, -1, -2):
+            for direction in ("ASCENDING", "DESCENDING"):
+                made = [tf.sort(x, axis, direction), tf.argsort(x, axis, direction)]
+                found += [*made, [t.name for t in made], *map(_shape, made)]
+            found += [tf.sort(tf.cast(x * 100.0, tf.int32), axis), tf.gradients(tf.sort(x, axis) * A, x)[0]]
+        for batch, axis, rows in ((1, 1, [[2, 0, 2], [1, 1, 0]]), (1, 2, [[3, 0], [1, 1]]), (0, 1, [2, 2, 0])):
+            picked = tf.gather(x, rows, axis=axis, batch_dims=batch)
+            found += [_shape(picked), picked, tf.gradients(picked * picked, x)[0]]
+        index = tf.placeholder_with_default(np.ones((2, 3, 2), np.int32), None)
+        picked = tf.gather(x, index, axis=2, batch_dims=2)
+        found += [picked, tf.gradients(picked * picked, x)[0]]
+    return _at_once(found)
+
+
+def scanned(tf: Any) -> Any:
+    """What a scan or a map writes says the shape of an element, too."""
+    found: list[Any] = []
+    for known in (None, [None, None], [None, 2], [3, None]):
+        x = tf.placeholder_with_default(B[:3, :2], known)
+        for made in (
+            tf.scan(lambda s, e: tf.tanh(s + e + tf.ones([2])), x),
+            tf.scan(lambda s, e: tf.reshape(s + e, [2]), x, tf.zeros([2])),
+            tf.scan(lambda s, e: tf.tanh(s + e + tf.ones([2])), x, reverse=True),
+            tf.map_fn(lambda e: e + tf.ones([2]), x),
+        ):  # fmt: skip
+            found += [_shape(made), made, *tf.gradients(made, x)]
+    return _at_once(found)
+
+
 CASES = {
     f.__name__: f
-    for f in (tensordots, repeats, sliced, batches, refused, captured, losses, sizes_refused, distorted_boxes)
-}
+    for f in (
+        tensordots, repeats, sliced, batches, refused, captured, losses, sizes_refused, distorted_boxes, asked_shapes,
+        entropies_refused, of_unknown_rank, scanned,
+    )
+}  # fmt: skip

@@ -49,7 +49,7 @@ def _filled(value: int, python_name: str) -> Callable[..., Tensor]:
             dims = shape if isinstance(shape, Tensor) else convert_to_tensor(index_tensor(shape), name="packed")
             if not dims.dtype.is_integer:
                 dims = convert_to_tensor(index_tensor(shape), dtypes.int32)
-            if dims.shape.rank != 1:
+            if not dims.shape.rank:
                 dims = reshape(dims, [-1])
             return apply_op("Fill", scope, dims=dims, value=constant(item, wanted))
 

@@ -34,7 +34,7 @@ def softmax_cross_entropy_with_logits_v2(
             precise = apply_op("Cast", x=logits, DstT=dtypes.float32)
         labels = cast_to(labels, precise.dtype.base_dtype)
         rank = logits.shape.rank
-        if rank == 2 and axis in (-1, 1):
+        if rank == 2 and (axis == -1 or (axis == 1 and labels.shape.rank in (None, 2))):
             if labels.shape.rank != 2:
                 labels = _as_rows(labels)
             cost = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=precise, labels=labels, name=scope)[0]
@@ -45,16 +45,13 @@ def softmax_cross_entropy_with_logits_v2(
 
 def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> Tensor:
     rank = logits.shape.rank
-    if rank is None:
-        if axis != -1:
-            raise ValueError(
-                f"softmax_cross_entropy_with_logits along axis {axis} needs logits of known rank: "
-                "call set_shape on them"
-            )
-    elif axis % rank != rank - 1:
-        order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
-        logits = apply_op("Transpose", x=logits, perm=order)
-        labels = apply_op("Transpose", x=labels, perm=order)
+    if axis != -1:
+        order = _last(axis, logits)
+        if rank is not None and labels.shape.rank not in (None, rank):
+            raise ValueError(f"Dimension must be {labels.shape.rank} but is {rank}: labels and logits differ in rank")
+        if rank is None or axis % rank != rank - 1:
+            logits = apply_op("Transpose", x=logits, perm=order)
+            labels = apply_op("Transpose", x=labels, perm=order)
     lead = apply_op("StridedSlice", input=shape_of(logits), begin=[0], end=[-1], strides=[1], begin_mask=1)
     static_lead = None if rank is None else logits.shape[:-1]
 
@@ -67,8 +64,28 @@ def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> 
     return out
 
 
+def _last(axis: int, x: Tensor) -> Any:
+    """Find the order of dimensions in which the axis is the last."""
+    rank = x.shape.rank
+    if rank is None:
+        whole = apply_op("Rank", input=x)
+        before = apply_op("Range", start=0, limit=axis if axis >= 0 else whole + axis, delta=1)
+        after = apply_op("Range", start=axis + 1 if axis >= 0 else whole + (axis + 1), limit=whole, delta=1)
+        at = constant([axis]) if axis >= 0 else reshape_to(whole + axis, constant([1]))
+        return apply_op("ConcatV2", values=[before, after, at], axis=0)
+    if not -rank <= axis < rank:
+        raise ValueError(f"Argument `axis` = {axis} not in range [{-rank}, {rank})")
+    return [i for i in range(rank) if i != axis % rank] + [axis % rank]
+
+
 def _as_rows(x: Tensor) -> Tensor:
-    """Put all but the last dimension into one."""
+    """Put all but the last dimension into one.
+
+    Raises:
+        IndexError: it is a scalar, which TensorFlow says so.
+    """
+    if x.shape.rank == 0:
+        raise IndexError(f"{x.name} is a scalar: labels and logits need a dimension of classes")
     last = apply_op("StridedSlice", input=shape_of(x), begin=[-1], end=[0], strides=[1], end_mask=1)
     return reshape_to(x, apply_op("ConcatV2", values=[constant([-1]), last], axis=0))
 
@@ -111,6 +128,12 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = N
             raise ValueError(
                 "`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: labels.shape="
                 f"{labels.shape} of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}"
+            )
+        known = rank is not None and labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined()
+        if known and labels.shape.as_list() != logits.shape[:-1].as_list():
+            raise ValueError(
+                "`labels.shape` must equal `logits.shape` except for the last dimension. Received: labels.shape="
+                f"{labels.shape} and logits.shape={logits.shape}"
             )
         if rank == 2:
             cost = apply_op_outputs("SparseSoftmaxCrossEntropyWithLogits", name=name, features=precise, labels=labels)[

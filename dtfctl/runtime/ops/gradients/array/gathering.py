@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
-from dtfctl.runtime.framework.convert import IndexedSlices, constant, convert_to_tensor
+from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
@@ -38,43 +38,27 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
     known = constant_value(axis)
     if known is not None and int(known) == 0 and batch == 0:
         return [_rows_gradient(params, indices, grad), None, None]
-    if batch:
-        rank = params.shape.rank
-        if known is None or rank is None:
-            raise ValueError("The gradient of a batched gather needs a constant axis and params of known rank")
-        return [_batch_gather_gradient(params, indices, int(known) % rank, batch, grad), None, None]
-    # Bring the gathered dimension to the front, sum there, and put it back; all before and after it are one each.
-    shape = array_ops.shape(params)
     at = axis if known is None else int(known)
-    before, after = math_ops.reduce_prod(shape[:at]), math_ops.reduce_prod(shape[at:][1:])
-    count = array_ops.size(indices)
-    parts = array_ops.transpose(array_ops.reshape(grad, array_ops.stack([before, count, after])), [1, 0, 2])
-    summed = math_ops.unsorted_segment_sum(parts, array_ops.reshape(indices, [-1]), shape[at])
-    return [array_ops.reshape(array_ops.transpose(summed, [1, 0, 2]), shape), None, None]
+    return [_summed_rows(params, indices, at, batch, grad), None, None]
 
 
-def _batch_gather_gradient(params: Tensor, indices: Tensor, at: int, batch: int, grad: Tensor) -> Tensor:
-    """Make batches further segments of one big sum."""
-    rank, index_rank = params.shape.rank, indices.shape.rank
-    if rank is None or index_rank is None:
-        raise ValueError("The gradient of a batched gather needs arguments of known rank")
+def _summed_rows(params: Tensor, indices: Tensor, at: Any, batch: int, grad: Tensor) -> Tensor:
+    """Sum what was gathered along any axis: what is before and after it is one dimension each, batches are segments."""
     shape = array_ops.shape(params)
-    extra = index_rank - batch
-    total = rank - 1 + index_rank - batch
-    # [batch, indices, outer, inner]
-    perm = [*range(batch), *range(at, at + extra), *range(batch, at), *range(at + extra, total)]
-    moved = array_ops.transpose(grad, perm)
-    rest = array_ops.concat([shape[batch:at], shape[at + 1 :]], 0)
-    flat = apply_op("Reshape", tensor=moved, shape=array_ops.concat([constant([-1], dtypes.int32), rest], 0))
-    batches = apply_op("Prod", input=shape[:batch], reduction_indices=[0])
-    limit = math_ops.cast(shape[at], indices.dtype)
-    offset = math_ops.cast(math_ops.range(batches), indices.dtype) * limit
-    rows = apply_op("Reshape", tensor=indices, shape=array_ops.stack([batches, -1])) + array_ops.expand_dims(offset, 1)
-    summed = math_ops.unsorted_segment_sum(flat, array_ops.reshape(rows, [-1]), batches * shape[at])
-    whole = array_ops.concat([shape[:batch], shape[at : at + 1], rest], 0)
-    summed = apply_op("Reshape", tensor=summed, shape=whole)
-    back = [*range(batch), *range(batch + 1, at + 1), batch, *range(at + 1, rank)]
-    return array_ops.transpose(summed, back)
+    batches, before = math_ops.reduce_prod(shape[:batch]), math_ops.reduce_prod(shape[batch:at])
+    after, limit = math_ops.reduce_prod(shape[at:][1:]), shape[at]
+    count = math_ops.reduce_prod(array_ops.shape(indices)[batch:])
+    parts = array_ops.reshape(grad, array_ops.stack([batches, before, count, after]))
+    parts = array_ops.reshape(
+        array_ops.transpose(parts, [0, 2, 1, 3]), array_ops.stack([batches * count, before, after])
+    )
+    rows = array_ops.reshape(indices, array_ops.stack([batches, count]))
+    if batch:
+        first = math_ops.range(batches) * limit
+        rows += math_ops.cast(array_ops.expand_dims(first, 1), indices.dtype.base_dtype)
+    summed = math_ops.unsorted_segment_sum(parts, array_ops.reshape(rows, [-1]), batches * limit)
+    summed = array_ops.reshape(summed, array_ops.stack([batches, limit, before, after]))
+    return array_ops.reshape(array_ops.transpose(summed, [0, 2, 1, 3]), shape)
 
 
 @register_gradient("GatherNd")

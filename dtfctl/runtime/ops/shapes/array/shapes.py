@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
@@ -33,26 +34,33 @@ def _reshape(op: Operation) -> Any:
         return [TensorShape(None)]
     count = source.num_elements()
     unknown = [i for i, d in enumerate(wanted) if d is None]
-    value = constant_value(op.inputs[1])
+    known = math.prod(d for d in wanted if d is not None)
     if count is None:
+        given = source.dims_or_none
+        if given is not None and not unknown and given.count(None) == 1:
+            _divided(known, math.prod(d for d in given if d is not None), op)
         return [wanted]
-    known = 1
-    for d in wanted:
-        known *= 1 if d is None else d
     if not unknown and known != count:
         raise ValueError(
             f"Cannot reshape a tensor with {count} elements to shape {list(wanted)} ({known} elements) for "
             f"'{op.name}' (op: 'Reshape')"
         )
-    if len(unknown) == 1 and value is not None and known:
-        if count % known:
-            raise ValueError(
-                f"Dimension size must be evenly divisible by {known} but is {count} for '{op.name}' (op: 'Reshape')"
-            )
+    if len(unknown) == 1 and known:
         filled = list(wanted)
-        filled[unknown[0]] = count // known
+        filled[unknown[0]] = _divided(count, known, op)
         return [filled]
     return [wanted]
+
+
+def _divided(count: int, known: int, op: Operation) -> int | None:
+    """Find the one size that is not given."""
+    if not known:
+        return None
+    if count % known:
+        raise ValueError(
+            f"Dimension size must be evenly divisible by {known} but is {count} for '{op.name}' (op: '{op.type}')"
+        )
+    return count // known
 
 
 @register_shape("Squeeze")
