@@ -130,7 +130,7 @@ class Communicator:
 
     room: Room
     rank: int
-    send_to: Callable[[Member, int, str, Array], None]
+    send_to: Callable[[Member, int, str, Array, int], None]
     instances: dict[int, int | list[Computation]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     owed: dict[int, dict[str, Array]] = field(default_factory=dict)
@@ -223,7 +223,8 @@ class Computation:
             taken = self._key(tag + foreign_orders.TAKEN, to, self.rank)
             shared.leave(self._prefix + tag, value, lambda: room.table.send(taken, None, False))
             return
-        communicator.send_to(room.members[self._ranks[to]], room.number, self._key(tag, self.rank, to), value)
+        key, urgency = self._key(tag, self.rank, to), self.request.urgency
+        communicator.send_to(room.members[self._ranks[to]], room.number, key, value, urgency)
 
     def _key(self, tag: str, source: int, to: int) -> str:
         if self._shared is not None:

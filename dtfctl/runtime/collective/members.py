@@ -395,14 +395,14 @@ class Collectives:
             room = self._rooms[number] = Room(number, time.monotonic())
         return room
 
-    def _send_to(self, member: Member, number: int, key: str, value: Any) -> None:
+    def _send_to(self, member: Member, number: int, key: str, value: Any, urgency: int) -> None:
         if member.task == self.task:
             room = self._rooms.get(number)
             if room is not None:
                 room.table.send(key, value, False)
             return
         assert self._neighbours is not None
-        self._neighbours.send(member.task, (Message(Kind.TENSOR, number, key, value),))
+        self._neighbours.send(member.task, (Message(Kind.TENSOR, number, key, value, urgency=urgency),))
 
     # Ending -----------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from dtfctl.runtime.compiler.library import reachable_library
 from dtfctl.runtime.compiler.naming import Namer
 from dtfctl.runtime.compiler.order import assign_ranks
 from dtfctl.runtime.compiler.prune import signed
-from dtfctl.runtime.compiler.urgency import Transfer, name_by_urgency
+from dtfctl.runtime.compiler.urgency import Transfer, mark_by_urgency
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.attrs import arg_dtypes
 from dtfctl.runtime.framework.dtypes import DType
@@ -115,7 +115,8 @@ class _Splitter:
                     self.edges += len(node.inputs) + len(node.control_inputs)
         self._rank_receives()
         self._rank_sends()
-        name_by_urgency(self.transfers, self.parts.values())
+        if self.location is task_of:
+            mark_by_urgency(self.transfers, list(self.parts.values()))
         for part in self.parts.values():
             # Inputs first, loops aside, where what was added came last: whoever reads or orders them needs one pass.
             part.nodes = {node.name: node for node in sorted(part, key=_RANK)}

@@ -22,6 +22,8 @@ CONTROL_FLOW = BRANCHES | LOOP_OPS
 BOUNDARIES = frozenset(("_Arg", "_Retval"))
 AHEAD_ATTR = "_fetched_ahead"
 """The attribute of an op that takes a transfer which only the next step needs: all else goes before it."""
+URGENCY_ATTR = "_urgency"
+"""The attribute of a collective that says how soon its result is needed, among those of its device; 0 for first."""
 SENDS = frozenset(("_Send", "_HostSend", "Send"))
 RECVS = frozenset(("_Recv", "_HostRecv", "Recv"))
 # What has no value unless it is fed.

@@ -32,6 +32,7 @@ class CollectiveRequest:
         subdivs, most_subdivs: `subdiv_offsets` and `max_subdivs_per_device`, for groups with TensorFlow's servers.
         is_even: arrays to be gathered have one shape in all devices; else they may differ in the first dimension.
         codec: how arrays are encoded between hosts ("int8", "topk:ratio=0.01"); empty for not at all.
+        urgency: of what this device sends for it, 0 for what is needed first; other devices need not say the same.
         frame: "FRAME:ITERATION" of who asks, "0:0" outside loops.
     """
 
@@ -55,6 +56,7 @@ class CollectiveRequest:
     is_even: bool = False
     codec: str = ""
     frame: str = "0:0"
+    urgency: int = 0
 
     @property
     def what(self) -> str:

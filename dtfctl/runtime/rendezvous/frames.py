@@ -93,13 +93,18 @@ _TENSOR = Kind.TENSOR
 
 
 class Message(NamedTuple):
-    """What is to be sent. `key` names a TENSOR; `value` is its array, or the payload of any other kind."""
+    """What is to be sent. `key` names a TENSOR; `value` is its array, or the payload of any other kind.
+
+    Attributes:
+        urgency: of a TENSOR whose key does not say it (framework/transfer_names.py).
+    """
 
     kind: Kind
     step: int
     key: str = ""
     value: Any = b""
     dead: bool = False
+    urgency: int = 0
 
 
 @dataclass(slots=True)
@@ -170,7 +175,7 @@ class FrameWriter:
             InvalidArgumentError: the value cannot leave its task (a variant that knows no encoding), or the key is
                 too long. Nothing was appended.
         """
-        kind, step, key, value, dead = message
+        kind, step, key, value, dead, _ = message
         if kind is not _TENSOR:
             head = _HEADER.pack(MAGIC, VERSION, kind, 0, 0, 0, 0, step, self._sender, self._receiver, len(value))
             out.append(head + value if value else head)

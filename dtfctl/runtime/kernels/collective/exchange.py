@@ -10,7 +10,7 @@ import numpy as np
 
 from dtfctl.runtime.compression import parse_codec
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
-from dtfctl.runtime.framework.structural_ops import COLLECTIVES
+from dtfctl.runtime.framework.structural_ops import COLLECTIVES, URGENCY_ATTR
 from dtfctl.runtime.kernels.collective.groups import CommunicatorResource
 from dtfctl.runtime.kernels.collective_request import CollectiveRequest
 from dtfctl.runtime.kernels.context import StepContext
@@ -88,6 +88,7 @@ class _Settings(NamedTuple):
     most_subdivs: int
     is_even: bool
     codec: str
+    urgency: int
 
 
 def _codec_of(k: KernelBuild, name: str, merge: str) -> str:
@@ -121,6 +122,7 @@ def _request_of(k: KernelBuild, op: str) -> Ask:
         k.attr("max_subdivs_per_device") if k.attr("max_subdivs_per_device") is not None else -1,
         version == "1",
         _codec_of(k, name, merge),
+        int(k.attr(URGENCY_ATTR) or 0),
     )
     if version == "3":
         return _by_communicator(k, settings)
@@ -218,4 +220,5 @@ def _request(
         settings.most_subdivs,
         settings.is_even,
         settings.codec,
+        urgency=settings.urgency,
     )

@@ -61,7 +61,7 @@ class Lanes:
         out: list[bytes | memoryview] = []
         key = message.key
         if message.kind is _TENSOR and (key in self._keys or _is_long(message)):
-            number = LONG + lane_of(key)
+            number = LONG + (message.urgency or lane_of(key))
             lane = self._long.get(number)
             if lane is None:
                 lane = self._long[number] = deque()
