@@ -68,15 +68,15 @@ def mark_by_urgency(transfers: Sequence[Transfer], parts: Sequence[Iterable[Node
         for node in part:
             if node.op in COLLECTIVES:
                 groups[node.device].append(node)
-    if all(len(those) < 2 for those in (*ways.values(), *groups.values())):
+    if all(len(those) < 2 for those in ways.values()) and all(len(those) < 2 for those in groups.values()):
         return
     needs = _Needs(transfers, [sorted(part, key=_RANK, reverse=True) for part in parts])
     keys = needs.keys()
     for nodes in groups.values():
         nodes.sort(key=lambda node: (*needs.of(node), node.rank))
         for place, node in enumerate(nodes):
-            urgency = graph_pb2.AttrValue(i=place * URGENCIES // len(nodes))
-            node.turn_into(node.signature, {**node.raw_attrs, URGENCY_ATTR: urgency})
+            value = graph_pb2.AttrValue(i=place * URGENCIES // len(nodes))
+            node.turn_into(node.signature, {**node.raw_attrs, URGENCY_ATTR: value})
     for (_, is_ahead), those in ways.items():
         those.sort(key=lambda transfer: (*keys[transfer], transfer.number))
         for place, transfer in enumerate(those):

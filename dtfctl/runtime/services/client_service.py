@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -119,9 +119,18 @@ class ClientService:
             with contextlib.suppress(OpError):
                 link.send((greeting,))
 
-    def gone(self, client: _Client) -> None:
+    def gone(self, client: _Client, sessions: Iterable[MasterSession]) -> None:
+        """Forget a connection, and have sessions that no other one uses leave their groups.
+
+        A client that is killed between two steps closes none of its sessions, and nothing of them runs that could fail:
+        the other members would wait for it. One that lives and comes back forms the groups again.
+        """
         with self._lock:
             self._clients.discard(client)
+            used = set[MasterSession]().union(*(other.sessions for other in self._clients))
+        for session in sessions:
+            if session not in used:
+                self._worker.collectives.end_session(session.handle)
 
     def peer_lost(self, task: str, life: int, error: OpError) -> None:
         """Tell those who run steps themselves that a life of a task is gone."""
@@ -161,11 +170,12 @@ class _Signature:
     """Something a client runs.
 
     Attributes:
+        session: whose graph has it.
         is_light: a run computes next to nothing, so it may run where its call is read.
     """
 
     def __init__(self, session: MasterSession, proto: worker_pb2.ClientSignature) -> None:
-        self._session = session
+        self.session = session
         self._what = list(proto.feed), list(proto.fetch), list(proto.target), proto.graph_key
         self._prepared: PreparedStep | None = None
         self._busy_s = 1.0
@@ -182,7 +192,7 @@ class _Signature:
         """
         prepared = self._prepared
         if prepared is None:
-            prepared = self._prepared = self._session.prepare(*self._what)
+            prepared = self._prepared = self.session.prepare(*self._what)
         started = time.perf_counter()
         values = prepared.run(values, StepOptions(cancellation=token, is_waited_for=False))
         self._measure(prepared.compiled, started)
@@ -205,6 +215,7 @@ class _Client:
 
     Attributes:
         running: what cancels the calls that run.
+        sessions: those whose steps were run over it.
     """
 
     def __init__(self, service: ClientService, master: Master, worker: Worker) -> None:
@@ -215,6 +226,7 @@ class _Client:
         self._signatures: dict[int, _Signature | OpError] = {}
         self._fed: dict[int, list[Any]] = {}
         self.running: dict[int, CancellationToken] = {}
+        self.sessions: set[MasterSession] = set()
         self._planned: set[MasterSession] = set()
         self._is_gone = False
 
@@ -259,7 +271,8 @@ class _Client:
         self._planned.clear()
         self._signatures.clear()
         self._fed.clear()
-        self._service.gone(self)
+        self._service.gone(self, tuple(self.sessions))
+        self.sessions.clear()
 
     def _reply(self, link: Link, frame: Frame) -> None:
         """Answer a question of a client."""
@@ -281,6 +294,7 @@ class _Client:
         proto = _signature(frame)
         session = self._master.session(proto.session)
         plan = client_plan(session, list(proto.feed), list(proto.fetch), list(proto.target), proto.graph_key)
+        self.sessions.add(session)
         if plan.part:
             session.runners.add(self)
             self._planned.add(session)
@@ -302,7 +316,9 @@ class _Client:
         if len(self._signatures) >= MAX_SIGNATURES:
             raise InvalidArgumentError("A client defines too many steps on one connection")
         try:
-            self._signatures[proto.number] = _Signature(self._master.session(proto.session), proto)
+            session = self._master.session(proto.session)
+            self.sessions.add(session)
+            self._signatures[proto.number] = _Signature(session, proto)
         except OpError as e:
             self._signatures[proto.number] = e
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -420,3 +422,37 @@ def test_a_task_that_begins_anew_is_met_again_where_nobody_tells_the_others(clus
     cluster.stop("worker", 0)
     cluster.start("worker", 0)
     eventually(succeed)
+
+
+_KILLED_BETWEEN_STEPS = """
+import sys
+import dtfctl.runtime as tf
+
+with tf.device("/job:worker/task:1"):
+    total = tf.raw_ops.CollectiveReduce(
+        input=[2.0], group_size=2, group_key=1, instance_key=1, merge_op="Add", final_op="Id", subdiv_offsets=[0]
+    )
+session = tf.Session(sys.argv[1], config=tf.ConfigProto(device_filters=["/job:worker/task:1"]))
+print(session.run(total), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_client_that_is_killed_between_two_steps_ends_the_steps_of_the_others(cluster: InProcessCluster) -> None:
+    """Its task lives, and nothing of its session runs there: nobody else would end the group."""
+    first = Client(cluster, 0, lambda: reduce([1.0], 2))
+    command = [sys.executable, "-c", _KILLED_BETWEEN_STEPS, cluster.target("worker", 1)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            first.start()
+            assert other.stdout is not None and other.stdout.readline() == "[3.]\n"
+            assert first.end().tolist() == [3.0]
+            first.start()
+        finally:
+            other.kill()
+    assert isinstance(first.end(), tf.errors.AbortedError)
+    # The client that takes its place and the one that is left form the next group.
+    second = Client(cluster, 1, lambda: reduce([5.0], 2))
+    for client in (first, second):
+        client.start()
+    assert [client.end().tolist() for client in (first, second)] == [[6.0], [6.0]]
