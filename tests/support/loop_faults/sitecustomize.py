@@ -26,12 +26,19 @@ class Injected(Exception):
 
 
 def lines_within(code: CodeType) -> set[int]:
-    """Those of the statements in its outermost loops."""
+    """Those of the statements in its outermost loops.
+
+    Not those of `with`: it comes to its line once more when it ends, where what is raised keeps a lock for ever.
+    """
     lines, first = inspect.getsourcelines(code)
     tree = ast.parse(textwrap.dedent("".join(lines)))
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
     inside = {
-        node.lineno for loop in loops for part in loop.body for node in ast.walk(part) if isinstance(node, ast.stmt)
+        node.lineno
+        for loop in loops
+        for part in loop.body
+        for node in ast.walk(part)
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.With)
     }
     return {number + first - 1 for number in inside}
 
