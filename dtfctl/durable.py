@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,3 +115,21 @@ def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)  # somebody looks whether it was left
     except OSError:
         return  # a file system without locks: nobody will take it for one that was left
+
+
+def not_private(folder: Path) -> str:
+    """Say why others may have written in a folder; empty: nobody else can. It is closed to readers meanwhile.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    if found.st_uid != os.geteuid():
+        return "belongs to another user"
+    if stat.S_IMODE(found.st_mode) & 0o022:
+        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):04o}): remove it"
+    if stat.S_IMODE(found.st_mode) & 0o055:
+        folder.chmod(0o700)
+    return ""

@@ -22,7 +22,6 @@ from dtfctl.launcher.system.files import write_whole
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.kernels.compiled import jit
 
 
 def save(prefix: Path) -> None:
@@ -131,33 +130,32 @@ def test_machine_code_is_read_from_a_private_folder_of_ours_only(tmp_path: Path)
     folder = tmp_path / "numba"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-    assert jit.not_private(folder) == "" and stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert durable.not_private(folder) == "" and stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o777)
-    assert "can be written by others" in jit.not_private(folder)
+    assert "can be written by others" in durable.not_private(folder)
     folder.chmod(0o700)
     link = tmp_path / "link"
     link.symlink_to(folder)
-    assert jit.not_private(link) == "is no folder"
+    assert durable.not_private(link) == "is no folder"
     if os.geteuid() == 0:
         os.chown(folder, 65534, 65534)
-        assert jit.not_private(folder) == "belongs to another user"
+        assert durable.not_private(folder) == "belongs to another user"
 
 
 @pytest.mark.slow
 def test_loops_are_compiled_without_a_folder_to_keep_them_in(tmp_path: Path) -> None:
     pytest.importorskip("numba")
-    (tmp_path / "dtfctl" / "numba").mkdir(parents=True)
-    (tmp_path / "dtfctl" / "numba").chmod(0o777)
+    (tmp_path / "dtfctl" / "native").mkdir(parents=True)
+    (tmp_path / "dtfctl" / "native").chmod(0o777)
     source = "def twice(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * 2\n"
     program = (
         "import numpy as np\nfrom dtfctl.runtime.kernels.compiled import jit\n"
         f"f = jit.jitted({source!r})\nx, out = np.arange(4.0), np.zeros(4)\nf(x, out)\nprint(out.tolist())\n"
     )
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    env.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "[0.0, 2.0, 4.0, 6.0]\n" and "can be written by others" in done.stderr
-    assert list((tmp_path / "dtfctl" / "numba").iterdir()) == []
+    assert list((tmp_path / "dtfctl" / "native").iterdir()) == []
 
 
 PART = """

@@ -1,16 +1,22 @@
-"""The loops numba compiles give numpy's values: as Python for small arrays, compiled for large ones."""
+"""The loops that numba compiles give numpy's values: as Python for small arrays, compiled for large ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dtfctl.runtime.framework.errors import InternalError
 from dtfctl.runtime.kernels.compiled import jit, loops
 from dtfctl.runtime.kernels.into import updates
+from dtfctl.runtime.kernels.native import kept
+from dtfctl.runtime.kernels.native.compiler import Compiler, Process
 from dtfctl.runtime.kernels.state import scatter_update
 
 F = np.float32
@@ -62,7 +68,7 @@ def test_max_pool_gradient(form: Callable[[Any], Any], size: int) -> None:
     want = np.zeros_like(windows)
     np.put_along_axis(want, windows.argmax(-1)[..., None], grad[..., None], -1)
     out = np.empty_like(x)
-    form(loops.max_pool_gradient)(x, y, grad, out, 2, 3)
+    form(loops.max_pool_gradient)(x, y, grad, out, 2, 3, np.empty(3, np.bool_))
     got = out.reshape(2, 2, 2, 2, 3, 3).transpose(0, 1, 3, 5, 2, 4).reshape(want.shape)
     np.testing.assert_array_equal(got, want)
 
@@ -100,10 +106,10 @@ def test_rows_taken(form: Callable[[Any], Any], size: int, width: int, kind: str
 @pytest.mark.parametrize("loop", [loops.take_rows, loops.add_rows])
 def test_memory_is_asked_for_rows_in_advance(loop: Callable[..., None]) -> None:
     assert jit.compiled(loop, np.dtype(F), jit.LEAST_BYTES) is not None
-    # What is found in the cache does not tell how it was made.
-    made: Any = import_module("numba").njit(loop)
-    made(np.zeros((2, 3), F), np.array([1]), np.zeros((1, 3), F), *[F(1)] * (loop is loops.add_rows))
-    assert all("@llvm.prefetch" in code for code in made.inspect_llvm().values())
+    numba, compile = import_module("numba"), import_module("dtfctl.runtime.kernels.compiled.compile")
+    rows, numbers = numba.float32[:, ::1], numba.int64[::1]
+    kinds = [rows, numbers, rows, *[numba.float32] * (loop is loops.add_rows)]
+    assert "@llvm.prefetch" in compile.llvm_text(loop, kinds)
 
 
 def test_small_arrays_and_a_switch_leave_numba_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,3 +121,46 @@ def test_small_arrays_and_a_switch_leave_numba_alone(monkeypatch: pytest.MonkeyP
     finally:
         monkeypatch.undo()
         jit._is_installed.cache_clear()
+
+
+@pytest.mark.skipif(not jit.is_available(), reason="numba is not installed")
+def test_a_loop_is_compiled_again_if_what_compiled_it_was_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And never by the process that runs it, which numba would cost 100 MB and half a second each time."""
+    process, asked = Process("dtfctl.runtime.kernels.compiled.compile"), []
+
+    def compile(orders: Sequence[Any]) -> Iterator[Any]:
+        asked.append(orders)
+        return process.compile(orders) if len(asked) > 1 else iter(())
+
+    monkeypatch.setattr(kept, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(jit, "_COMPILER", Compiler(compile))
+    x = np.arange(12, dtype=F).reshape(3, 4)
+    out = np.empty_like(x)
+    try:
+        jit.Loop("below_largest", "")(x, out)
+        np.testing.assert_array_equal(out, x - x.max(1, keepdims=True))
+        assert len(asked) == 2 and len(list(tmp_path.iterdir())) == 1
+        # What was kept is read by another process.
+        monkeypatch.setattr(jit, "_COMPILER", Compiler(lambda orders: iter(())))
+        with pytest.raises(InternalError, match="DTF_NUMBA=0"):
+            jit.Loop("below_largest", "")(x[:, ::-1], out)  # that is of another kind
+    finally:
+        process.end()
+    out[:] = 0
+    jit.Loop("below_largest", "")(x, out)
+    np.testing.assert_array_equal(out, x - x.max(1, keepdims=True))
+
+
+@pytest.mark.skipif(not jit.is_available(), reason="numba is not installed")
+def test_who_runs_a_loop_does_not_import_numba() -> None:
+    program = (
+        "import sys, numpy as np\n"
+        "from dtfctl.runtime.kernels.compiled import jit\n"
+        "x = np.ones((1024, 600), np.float32); out = np.empty_like(x)\n"
+        "jit.compiled(jit.loops.below_largest, x.dtype, x.nbytes)(x, out)\n"
+        "print(out.any(), 'numba' in sys.modules, 'llvmlite' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False False\n"

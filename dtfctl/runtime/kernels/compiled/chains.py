@@ -98,19 +98,21 @@ def _call(
     links: tuple[Link, ...], kinds: tuple[Any, ...], operands: list[Any], output: Spec, reused: int | None
 ) -> Callable[..., None] | None:
     tile = _TILE_BYTES // output.dtype.itemsize if reused is None and streams(operands, output) else 0
-    loop = jitted(_source(links, kinds, reused, tile), streams=tile > 0)
+    loop = jitted(_source(links, kinds, reused, tile))
     if loop is None:
         return None
     columns = output.shape[-1] if _ROW in kinds else 0
     zero, one = output.dtype.type(0), output.dtype.type(1)
 
+    outputs = sum(link.kept for link in links) - (reused is not None)
+
     def run(*arrays: Any) -> None:
         given = [_as_wanted(a, kind, columns) for a, kind in zip(arrays, kinds)]
-        loop(zero, one, *given, *(_flat(a, columns) for a in arrays[len(kinds) :]))
+        tiles = [np.empty(tile, output.dtype) for _ in range(outputs if tile else 0)]
+        loop(zero, one, *given, *(_flat(a, columns) for a in arrays[len(kinds) :]), *tiles)
 
     if output.nbytes < _LEAST_BYTES_SHARED:
         return run
-    outputs = sum(link.kept for link in links) - (reused is not None)
     stage = Stage(run, (), [*operands, *[output] * outputs], len(operands), output)
     return in_parts([stage]) or run
 
@@ -144,6 +146,7 @@ def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None,
         "one",
         *(f"a{n}" for n in range(len(kinds))),
         *(outputs[1:] if reused is not None else outputs),
+        *(f"{name}_tile" for name in (outputs if tile else ())),
     ]
     lines = []
     for n, link in enumerate(links):
@@ -165,7 +168,7 @@ def _tiled(lines: list[str], whole: list[str], outputs: list[str], tile: int) ->
     """Write the loop in tiles that end where lines of the first result do; others are alike, or copied plainly."""
     return [
         *(f"{name}_all = {name}" for name in (*whole, *outputs)),
-        *(f"{name} = np.empty({tile}, {name}_all.dtype)" for name in outputs),
+        *(f"{name} = {name}_tile" for name in outputs),
         f"size = {whole[0]}_all.shape[0]",
         "start = 0",
         f"stop = min(ahead({outputs[0]}_all), size)",

@@ -1,35 +1,44 @@
-"""numba, if it is there: loops compiled when a plan or a kernel first wants them, and kept in the user's cache folder.
+"""Loops as machine code, if numba is there: compiled when a plan or a kernel first wants them, and kept like regions.
 
-numba takes some 100 MB and a moment to import, so it is left alone until there are arrays of a size that is worth that.
-`DTF_NUMBA=0` turns it off. Whether a loop is compiled depends on sizes and types only, so that the same program rounds
-the same way every time.
+Another process compiles them (compile.py), as numba takes some 100 MB and most of a second to import; what it has made
+is read by all later ones. A loop is waited for: whether it is compiled depends on sizes and types only, so that the
+same program rounds the same way every time. `DTF_NUMBA=0` turns it off.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
+import json
 import logging
 import os
-import stat
-import threading
-from collections.abc import Callable
-from functools import lru_cache
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dtfctl import later
-from dtfctl.durable import whole_file
+from dtfctl.runtime.framework.errors import InternalError
 from dtfctl.runtime.kernels.compiled import loops
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.compiler import Compiler, Process
+from dtfctl.runtime.kernels.native.kept import Compiled
 
 log = logging.getLogger(__name__)
 
 # Bytes of an array below which numpy's passes stay in cache and do well enough.
 LEAST_BYTES = 2 << 20
-_LOCK = threading.Lock()
+# The function of an image.
+ENTRY = "loop"
+# What compiles may be killed, as others are where memory is short.
+_MOST_TRIES = 2
+
+# What an argument is: its type, its rank, and how it lies in memory, which is empty for a number.
+Kind = tuple[str, int, str]
 
 
 def is_available() -> bool:
@@ -39,116 +48,145 @@ def is_available() -> bool:
 
 @lru_cache(1)
 def _is_installed() -> bool:
-    return os.environ.get("DTF_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
+    found = os.environ.get("DTF_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
+    return found and machine.can_compile()
 
 
 def compiled(
     loop: Callable[..., None], dtype: np.dtype[Any], nbytes: int, least: int = LEAST_BYTES
 ) -> Callable[..., None] | None:
     """Compile a loop of `loops` for arrays of `nbytes` bytes; None where numpy is to do it, as below `least`."""
-    if nbytes < least or dtype not in (np.float32, np.float64) or not is_available():
+    if nbytes < least or dtype not in (np.float32, np.float64) or not is_available() or not _works():
         return None
-    with _LOCK:
-        return _compile(loop)
+    return _loop(loop.__name__, "")
 
 
-def jitted(source: str, streams: bool = False) -> Callable[..., None] | None:
+def jitted(source: str) -> Callable[..., None] | None:
     """Compile the only function of a source; None where there is no numba.
 
-    Args:
-        streams: whether it uses `ahead`, `stream` and `fence` of streams.py.
+    It may use `ahead`, `stream` and `fence` of streams.py.
     """
-    if not is_available():
-        return None
-    with _LOCK:
-        return _compile_source(source, streams)
+    return _loop("", source) if is_available() and _works() else None
 
 
-@lru_cache(256)
-def _compile_source(source: str, streams: bool) -> Callable[..., None] | None:
-    if _numba() is None:
-        return None
-    names: dict[str, Any] = {"__name__": __name__, "np": np}
-    parts = source.encode()
-    if streams:
-        module = importlib.import_module("dtfctl.runtime.kernels.compiled.streams")
-        names.update(ahead=module.ahead, stream=module.stream, fence=module.fence)
-        # It becomes part of the machine code.
-        parts += Path(module.__file__ or "").read_bytes()
-    # Machine code is kept beside a file of the same age; nothing is read from it.
-    path = _folder() / f"{hashlib.sha256(parts).hexdigest()[:32]}.py"
-    known = set(names)
-    exec(compile(source, str(path), "exec"), names)
-    try:
-        if _is_kept() and not path.exists():
-            with whole_file(path) as file:
-                file.write(source.encode())
-    except OSError as e:
-        log.warning("loops cannot be kept in %s: %s", path.parent, e)
-        return None
-    (function,) = (value for name, value in names.items() if name not in known and callable(value))
-    return _compile(function)
+@dataclass(frozen=True)
+class Ordered:
+    """A loop for arguments of some kinds; see `Order`."""
+
+    name: str
+    source: str
+    kinds: tuple[Kind, ...]
+
+    @cached_property
+    def text(self) -> str:
+        what = {"loop": self.name} if self.name else {"source": self.source}
+        return json.dumps({**what, "kinds": self.kinds})
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{_rules()} {self.text}".encode()).hexdigest()
 
 
-@lru_cache(256)
-def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
-    numba = _numba()
-    if numba is None:
-        return None
-    function: Callable[..., None] = numba.njit(nogil=True, cache=_is_kept(), error_model="numpy")(loop)
-    return function
+class Loop:
+    """A loop as machine code, which is made for each kind of arguments that it is called with."""
 
+    def __init__(self, name: str, source: str) -> None:
+        self._name, self._source = name, source
+        self._made: dict[tuple[Kind, ...], Callable[..., None]] = {}
 
-@lru_cache(1)
-def _numba() -> Any:
-    """Import numba, told where to keep machine code; None where it cannot be used."""
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(_folder()))
-    try:
-        import numba
+    def __call__(self, *args: Any) -> None:
+        kinds = tuple(map(_kind, args))
+        made = self._made.get(kinds)
+        if made is None:
+            made = self._made[kinds] = self.made_for(kinds)
+        made(args)
 
-        # Which tells numba what `loops.soon` is.
-        importlib.import_module("dtfctl.runtime.kernels.compiled.prefetch")
-    except (ImportError, OSError) as e:
-        log.warning("numba is installed, but cannot be used: %s", e)
-        return None
-    return numba
+    def made_for(self, kinds: tuple[Kind, ...]) -> Callable[..., None]:
+        """Make the code for arguments of some kinds.
 
-
-@lru_cache(1)
-def _is_kept() -> bool:
-    """Tell whether machine code may be kept: what is read from the folder is run, so it has to be this user's alone."""
-    for folder in {_folder(), Path(os.environ.get("NUMBA_CACHE_DIR") or _folder())}:
+        Raises:
+            InternalError: it cannot be made, or not be run.
+        """
+        what = self._name or "a chain of operations"
+        found = _found(Ordered(self._name, self._source, kinds))
+        if found is None:
+            raise InternalError(f"{what} could not be compiled. Set DTF_NUMBA=0 to do without.")
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            why = not_private(folder)
-        except OSError as e:
-            why = e.strerror or str(e)
-        if why:
-            log.warning("loops are compiled anew by each process, as %s %s", folder, why)
-            return False
+            call = machine.function(found.image, ENTRY)
+        except (OSError, AttributeError) as e:
+            raise InternalError(f"{what} cannot be run: {e}. Set DTF_NUMBA=0 to do without.") from e
+        pack = struct.Struct("".join("q" * (5 + 2 * rank) if at else _PACKED[char] for char, rank, at in kinds)).pack
+        arrays = [bool(layout) for _, _, layout in kinds]
+
+        def run(args: Sequence[Any]) -> None:
+            given: list[Any] = []
+            for arg, is_array in zip(args, arrays):
+                if is_array:
+                    place = arg.__array_interface__["data"][0]
+                    # Who holds it, whose it is, sizes, and where it is.
+                    given += (0, 0, arg.size, arg.itemsize, place, *arg.shape, *arg.strides)
+                else:
+                    given.append(arg)
+            if call(pack(*given)):
+                raise InternalError(f"{what} has failed")
+
+        return run
+
+
+def _found(order: Ordered) -> Compiled | None:
+    """Find the code of a loop, compiled if it was not yet; None where it cannot be."""
+    for _ in range(_MOST_TRIES):
+        try:
+            return _COMPILER.find(order)
+        except KeyError:
+            _COMPILER.request([order]).wait()
+    try:
+        return _COMPILER.find(order)
+    except KeyError:
+        return None
+
+
+# Numbers take eight bytes each.
+_PACKED = {"f": "f4x", "d": "d", "l": "q", "i": "i4x", "?": "?7x"}
+
+
+def _kind(arg: Any) -> Kind:
+    if isinstance(arg, np.ndarray):
+        return arg.dtype.char, arg.ndim, "C" if arg.flags.c_contiguous else "A"
+    if isinstance(arg, np.generic):
+        return arg.dtype.char, 0, ""
+    return "?" if isinstance(arg, bool) else "l" if isinstance(arg, int) else "d", 0, ""
+
+
+@lru_cache(256)
+def _loop(name: str, source: str) -> Loop:
+    return Loop(name, source)
+
+
+@lru_cache(1)
+def _works() -> bool:
+    """Find out whether loops can be compiled and run here; say so where not."""
+    try:
+        loop, one, two = _loop("below_largest", ""), np.ones((1, 2), np.float32), np.empty((1, 2), np.float32)
+        loop(one, two)
+    except InternalError as e:
+        log.warning("numba is installed, but cannot be used: %s", e)
+        return False
     return True
 
 
-def not_private(folder: Path) -> str:
-    """Say why others may have written in a folder; empty: nobody else can. It is closed to readers meanwhile.
+@lru_cache(1)
+def _rules() -> str:
+    """Say what loops' code depends on, besides what regions' does."""
+    from importlib.metadata import version
 
-    Raises:
-        OSError: it cannot be looked at.
-    """
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        return "is no folder"
-    if found.st_uid != os.geteuid():
-        return "belongs to another user"
-    if stat.S_IMODE(found.st_mode) & 0o022:
-        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):04o}): remove it"
-    if stat.S_IMODE(found.st_mode) & 0o055:
-        folder.chmod(0o700)
-    return ""
+    rules = hashlib.sha256(version("numba").encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        rules.update(path.read_bytes())
+    return rules.hexdigest()
 
 
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dtfctl" / "numba"
-
+_PROCESS = Process("dtfctl.runtime.kernels.compiled.compile")
+_COMPILER = Compiler(_PROCESS.compile, _PROCESS.end)
 
 __all__ = ["LEAST_BYTES", "compiled", "is_available", "jitted", "loops"]

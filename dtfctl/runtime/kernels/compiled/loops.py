@@ -1,7 +1,7 @@
 """What numba compiles: one pass over memory where numpy takes several. As Python these are correct, and slow.
 
 Vectors are contiguous and of one floating type; rates are of that type too. Formulas are those of
-kernels/training/rules.py and kernels/nn.
+kernels/training/rules.py and kernels/nn. Room that a loop needs is given to it, as machine code asks nobody for memory.
 """
 
 from __future__ import annotations
@@ -88,9 +88,11 @@ def max_pool(x: Any, out: Any, height: int, width: int, least: Any) -> None:
                             most[c] = most[c] if keep else here[c]
 
 
-def max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: int) -> None:
-    """Give the gradient of each window to the first element that is its maximum; windows are as in `max_pool`."""
-    free = np.ones(y.shape[3], np.bool_)
+def max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: int, free: Any) -> None:
+    """Give the gradient of each window to the first element that is its maximum; windows are as in `max_pool`.
+
+    `free` is room for a truth value of each channel.
+    """
     for n in range(y.shape[0]):
         for h in range(y.shape[1]):
             for w in range(y.shape[2]):
@@ -141,9 +143,11 @@ def chosen_gradient(grad: Any, chosen: Any, out: Any, height: int, width: int) -
                             to[c] = g[c] if which[c] == here else 0
 
 
-def chosen_sum(grad: Any, chosen: Any, out: Any) -> None:
-    """Add up what `chosen_gradient` gives by channel: over each image first, as like numbers add up best."""
-    part = np.empty_like(out)
+def chosen_sum(grad: Any, chosen: Any, out: Any, part: Any) -> None:
+    """Add up what `chosen_gradient` gives by channel: over each image first, as like numbers add up best.
+
+    `part` is room for as much as `out`.
+    """
     out[:] = 0
     for n in range(grad.shape[0]):
         part[:] = 0
@@ -174,9 +178,11 @@ def take_rows(table: Any, indices: Any, out: Any) -> None:
             out[i, j] = table[row, j]
 
 
-def moments(x: Any, mean: Any, variance: Any) -> None:
-    """Compute mean and variance of each column; blocks of rows are added up first, so that long sums round little."""
-    part = np.empty_like(mean)
+def moments(x: Any, mean: Any, variance: Any, part: Any) -> None:
+    """Compute mean and variance of each column; blocks of rows are added up first, so that long sums round little.
+
+    `part` is room for as much as `mean`.
+    """
     mean[:] = 0
     for start in range(0, x.shape[0], ROWS_TOGETHER):
         part[:] = 0
@@ -206,9 +212,11 @@ def normalize(x: Any, mean: Any, factor: Any, offset: Any, out: Any) -> None:
             out[i, c] = (x[i, c] - mean[c]) * factor[c] + offset[c]
 
 
-def normalization_sums(dy: Any, x: Any, mean: Any, total: Any, centered: Any) -> None:
-    """Add up each column of dy, and of dy times what x is off the mean; in blocks as in `moments`."""
-    first, second = np.empty_like(total), np.empty_like(total)
+def normalization_sums(dy: Any, x: Any, mean: Any, total: Any, centered: Any, first: Any, second: Any) -> None:
+    """Add up each column of dy, and of dy times what x is off the mean; in blocks as in `moments`.
+
+    `first` and `second` are room for as much as `total`.
+    """
     total[:] = 0
     centered[:] = 0
     for start in range(0, x.shape[0], ROWS_TOGETHER):

@@ -38,7 +38,10 @@ def _prefetch(typing: Any, table: Any, row: Any, column: Any) -> Any:
 def _soon(table: Any, indices: Any, i: Any) -> Any:
     def ask(table: Any, indices: Any, i: Any) -> None:
         if i + ROWS_AHEAD < indices.size:
-            for j in range(0, min(table.shape[1], _MOST_AHEAD // table.itemsize), _LINE // table.itemsize):
+            j = 0
+            # A range of a step that is not known may be an error, which an image has no words for.
+            while j < min(table.shape[1], _MOST_AHEAD // table.itemsize):
                 _prefetch(table, indices[i + ROWS_AHEAD], j)  # type: ignore[call-arg]
+                j += _LINE // table.itemsize
 
     return ask

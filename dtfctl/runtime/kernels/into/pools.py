@@ -75,7 +75,7 @@ def _pooling_gradient(loop: Callable[..., None], x: Spec, y: Spec) -> Into | Non
     height, width = _window(x, y)
 
     def at_once(x: Any, y: Any, grad: Any, out: Any) -> None:
-        call(contiguous(x), contiguous(y), contiguous(grad), out, height, width)
+        call(contiguous(x), contiguous(y), contiguous(grad), out, height, width, np.ones(y.shape[3], np.bool_))
 
     return Into(at_once, by_rows=True)
 
@@ -138,7 +138,7 @@ def _rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> _R
         spread(contiguous(grad), chosen, out, height, width)  # type: ignore[misc]
 
     def total(grad: Any, chosen: Any, out: Any) -> None:
-        add_up(contiguous(grad), chosen, out)  # type: ignore[misc]
+        add_up(contiguous(grad), chosen, out, np.empty_like(out))  # type: ignore[misc]
 
     chosen = Spec(y.shape, np.dtype(np.uint8))
     return _Rectified(chosen, Into(forward, by_rows=True), Into(backward, by_rows=True), Into(total))

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
@@ -44,8 +45,11 @@ def compiled(sketch: Sketch, generics: Generics[Image] | None = None) -> Compile
     return Compiled(operands, made.scratch, phases, image, machine.numbers_of(numbers, made.described))
 
 
-def image_of_text(text: str) -> Image:
+def image_of_text(text: str, outside: Collection[str] = ()) -> Image:
     """Compile LLVM's text.
+
+    Args:
+        outside: functions of the C library that it may call.
 
     Raises:
         RuntimeError: LLVM refuses it, or gives what cannot be an image.
@@ -60,7 +64,7 @@ def image_of_text(text: str) -> Image:
     options.loop_unrolling = options.slp_vectorization = False
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
-    return image_of(target.emit_object(module))
+    return image_of(target.emit_object(module), outside)
 
 
 @lru_cache(1)
@@ -87,14 +91,20 @@ def _step_back() -> None:
 def main() -> None:
     """Answer until there is nobody to answer, then end the process."""
     _step_back()
-    out, generics = sys.stdout.buffer, Generics(image_of_text)
+    generics = Generics(image_of_text)
+    answer(lambda line: compiled(Sketch.of(line), generics), generics.begin)
+
+
+def answer(make: Callable[[str], Compiled], begin: Callable[[], None] = lambda: None) -> None:
+    """Answer each line of the standard input with what is made of it; an empty one begins anew."""
+    out = sys.stdout.buffer
     try:
         for line in sys.stdin:
             if not line.strip():
-                generics.begin()
+                begin()
                 continue
             try:
-                head, image = compiled(Sketch.of(line), generics).packed()
+                head, image = make(line).packed()
             except RuntimeError as e:
                 head, image = json.dumps({"error": str(e)}), b""
             out.write(head.encode() + b"\n" + image)

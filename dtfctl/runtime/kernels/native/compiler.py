@@ -18,19 +18,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any, Protocol
 
 from dtfctl import guard
 from dtfctl.runtime.kernels.native import kept
 from dtfctl.runtime.kernels.native.image import Image
 from dtfctl.runtime.kernels.native.kept import Compiled
-from dtfctl.runtime.kernels.native.sketch import Sketch
 
 log = logging.getLogger(__name__)
 
 # A terminal's Ctrl-C is for who started it, with whom it ends.
 _PROGRAM = """import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-from dtfctl.runtime.kernels.native.compile import main
+from {} import main
 main()"""
 # A process that has nothing to compile for so long is ended: what it knows it would have to learn again.
 _RESTS_AFTER_S = 15.0
@@ -39,12 +39,33 @@ _MOST_KNOWN = 4096
 _MOST_IMAGE = 16 << 20
 
 
+class Order(Protocol):
+    """What is to be compiled: a line of text, and what it is known by."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
 class Request:
     """Sketches that are being compiled; `is_done` once each of them is or cannot be."""
 
-    def __init__(self, sketches: Sequence[Sketch]) -> None:
+    def __init__(self, sketches: Sequence[Order]) -> None:
         self.sketches = sketches
-        self.is_done = False
+        self._done = threading.Event()
+
+    @property
+    def is_done(self) -> bool:
+        return self._done.is_set()
+
+    def end(self) -> None:
+        self._done.set()
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        self._done.wait()
 
 
 class Compiler:
@@ -57,7 +78,7 @@ class Compiler:
 
     def __init__(
         self,
-        compile: Callable[[Sequence[Sketch]], Iterator[Compiled | None]],
+        compile: Callable[[Sequence[Any]], Iterator[Compiled | None]],
         rest: Callable[[], None] = lambda: None,
     ) -> None:
         self._compile, self._rest = compile, rest
@@ -69,7 +90,7 @@ class Compiler:
         self._thread: threading.Thread | None = None
         self._is_working = False
 
-    def find(self, sketch: Sketch) -> Compiled | None:
+    def find(self, sketch: Order) -> Compiled | None:
         """Return the code of a region.
 
         Raises:
@@ -83,7 +104,7 @@ class Compiler:
             self._remember(digest, found)
         return self._known[digest]
 
-    def request(self, sketches: Iterable[Sketch]) -> Request:
+    def request(self, sketches: Iterable[Order]) -> Request:
         """Have sketches of a plan compiled."""
         made = Request(list({s.digest: s for s in sketches}.values()))
         with self._changed:
@@ -122,9 +143,9 @@ class Compiler:
                 self._is_working = True
             for request in requests:
                 guard.call(partial(self._make, request.sketches), "compiling regions")
-                request.is_done = True
+                request.end()
 
-    def _make(self, sketches: Sequence[Sketch]) -> None:
+    def _make(self, sketches: Sequence[Order]) -> None:
         missing = {}
         for sketch in sketches:
             try:
@@ -139,13 +160,18 @@ class Compiler:
 
 
 class Process:
-    """A process that compiles sketches. It ends when it is told to, or with this one."""
+    """A process that compiles sketches. It ends when it is told to, or with this one.
 
-    def __init__(self) -> None:
+    Args:
+        module: whose `main` it runs.
+    """
+
+    def __init__(self, module: str = "dtfctl.runtime.kernels.native.compile") -> None:
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._of = 0
 
-    def compile(self, sketches: Sequence[Sketch]) -> Iterator[Compiled | None]:
+    def compile(self, sketches: Sequence[Order]) -> Iterator[Compiled | None]:
         """Compile the sketches of a plan; what cannot be any more ends it."""
         if not sketches or (process := self._started()) is None:
             return
@@ -171,7 +197,7 @@ class Process:
         if self._process is not None or _ended.is_set():
             return self._process
         # It imports from where this process does, and else from nowhere: -c alone looks into the working folder first.
-        command = [sys.executable, "-P", "-c", _PROGRAM]
+        command = [sys.executable, "-P", "-c", _PROGRAM.format(self._module)]
         try:
             path = os.pathsep.join(map(os.path.abspath, sys.path))
             environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from dtfctl.durable import whole_file
-from dtfctl.runtime.kernels.compiled.jit import not_private
+from dtfctl.durable import not_private, whole_file
 from dtfctl.runtime.kernels.native.image import Image
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ import numpy as np
 
 from dtfctl import later
 from dtfctl.runtime.kernels.native import kept
-from dtfctl.runtime.kernels.native.image import Image
+from dtfctl.runtime.kernels.native.image import OUTSIDE, Image
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +121,8 @@ def load(image: Image, numbers: Sequence[int]) -> dict[str, Callable[..., bool]]
     held, start = _mapped(image)
     made = {}
     for name, at in image.entries.items():
+        if name.startswith(OUTSIDE):
+            continue
         method = _MethodDef(b"region", start + at, _METH_FASTCALL, None)
         table = np.array([*_addresses(), *numbers], np.int64).view(_Table)
         table.held = held, method
@@ -128,11 +130,28 @@ def load(image: Image, numbers: Sequence[int]) -> dict[str, Callable[..., bool]]
     return made
 
 
+def function(image: Image, name: str) -> Callable[[bytes], int]:
+    """Make a function of an image callable that gets the address of bytes; it runs without the interpreter's lock.
+
+    Raises:
+        OSError: the system lets nobody run what they have written.
+        AttributeError: the interpreter has not got a function from outside that it calls.
+    """
+    held, start = _mapped(image)
+    made: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(start + image.entries[name])
+    made.held = held
+    return made  # type: ignore[no-any-return]
+
+
 @lru_cache(256)
 def _mapped(image: Image) -> tuple[mmap.mmap, int]:
     """Put an image where it can be run; the memory, and where it is."""
     held = mmap.mmap(-1, len(image.code), prot=mmap.PROT_READ | mmap.PROT_WRITE)
     held.write(image.code)
+    for name, at in image.entries.items():
+        if name.startswith(OUTSIDE):
+            address = ctypes.cast(getattr(_PROGRAM, name.removeprefix(OUTSIDE)), ctypes.c_void_p).value or 0
+            held[at : at + 8] = address.to_bytes(8, "little")
     start = ctypes.addressof(ctypes.c_char.from_buffer(held))
     if _protect(start, len(image.code), mmap.PROT_READ | mmap.PROT_EXEC):
         number = ctypes.get_errno()
@@ -140,7 +159,9 @@ def _mapped(image: Image) -> tuple[mmap.mmap, int]:
     return held, start
 
 
-_protect = ctypes.CDLL(None, use_errno=True).mprotect
+# With the C library and its mathematics, which the interpreter itself uses.
+_PROGRAM = ctypes.CDLL(None, use_errno=True)
+_protect = _PROGRAM.mprotect
 _protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object

@@ -95,7 +95,7 @@ def fused_batch_norm(k: KernelBuild) -> Kernel:
         count = wide.size // wide.shape[axis]
         if _is_loops(xp, wide, axis):
             batch_mean, batch_variance = np.empty_like(scale), np.empty_like(scale)
-            _loop(loops.moments, wide)(_rows(wide), batch_mean, batch_variance)
+            _loop(loops.moments, wide)(_rows(wide), batch_mean, batch_variance, np.empty_like(scale))
             y = _normalized(wide, batch_mean, scale / np.sqrt(batch_variance + epsilon), offset)
         else:
             batch_mean = wide.mean(axis=axes, dtype=np.float32)
@@ -148,7 +148,10 @@ def fused_batch_norm_grad(k: KernelBuild) -> Kernel:
         if _is_loops(xp, wide, axis):
             dy, wide = np.ascontiguousarray(dy), np.ascontiguousarray(wide)
             offset_backprop, dy_centered = np.empty_like(scale), np.empty_like(scale)
-            _loop(loops.normalization_sums, wide)(_rows(dy), _rows(wide), reserve_1, offset_backprop, dy_centered)
+            room = np.empty_like(scale), np.empty_like(scale)
+            _loop(loops.normalization_sums, wide)(
+                _rows(dy), _rows(wide), reserve_1, offset_backprop, dy_centered, *room
+            )
         else:
             centered = wide - _along(reserve_1, axis, rank)
             offset_backprop = dy.sum(axis=axes, dtype=np.float32)
