@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -57,20 +58,28 @@ class CommunicationOptions:
     Attributes:
         bytes_per_pack: gradients are reduced together up to this size, in bytes; 0 leaves it to the strategy.
         timeout_seconds: a collective that takes longer fails with DeadlineExceededError; None waits.
-        implementation: what carries it out.
+        implementation: what carries it out; or a function of yours, which is called with this process's values, one of
+            each of its devices, and the group of all replicas, and returns the sums for these devices
+            (docs/distributed-training.md).
         compression: the codec of sums of 32-bit floats between hosts ("bfloat16", "float16", "int8",
             "topk:ratio=0.01"); what it leaves out is added to the next ones. Within a host nothing is encoded.
     """
 
     bytes_per_pack: int = 0
     timeout_seconds: float | None = None
-    implementation: CommunicationImplementation = CommunicationImplementation.AUTO
+    implementation: CommunicationImplementation | Callable[..., Any] = CommunicationImplementation.AUTO
     compression: str = "none"
 
     def __post_init__(self) -> None:
         if self.bytes_per_pack < 0:
             raise ValueError(f"bytes_per_pack must be >=0, got {self.bytes_per_pack}")
-        if not isinstance(self.implementation, CommunicationImplementation):
+        if callable(self.implementation):
+            if self.compression != "none" or self.timeout_seconds is not None:
+                raise ValueError(
+                    "An implementation that is a function says compression and timeout_seconds itself, where it calls "
+                    "all_reduce of a group: options=tf.distribute.experimental.CommunicationOptions(...)"
+                )
+        elif not isinstance(self.implementation, CommunicationImplementation):
             object.__setattr__(self, "implementation", CommunicationImplementation(self.implementation))
         if self.compression != "none":
             parse_codec(self.compression)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from dtfctl.protocol import graph_pb2
@@ -17,6 +17,8 @@ from dtfctl.runtime.replication.values import Mirrored, PerReplica
 from dtfctl.runtime.strategies.cross_device_ops import CrossDeviceOps, divided, in_packs, mirrored_on
 from dtfctl.runtime.strategies.devices import canonical, devices_of
 
+MOST_PARTS = 1024
+_PLAIN = CommunicationOptions()
 SHORT_BYTES, SHORT_PACK_BYTES = 1 << 16, 1 << 18
 """What is shorter goes in packs up to that size where nobody says how."""
 Size: TypeAlias = tuple[dtypes.DType, int | None]
@@ -40,13 +42,46 @@ class Group:
     def __init__(self, key: int, size: int) -> None:
         self.key, self.size = key, size
         self._instances = itertools.count(1)
+        self._parts: dict[int, Group] = {}
+
+    def part(self, number: int, size: int) -> Group:
+        """Return some of the devices as a group: those whose processes ask for the same number.
+
+        Args:
+            number: below 1024; a device may be in several parts.
+            size: how many devices are in it.
+
+        Raises:
+            ValueError: there is no such number or size, or the part has another size.
+        """
+        if not 0 <= number < MOST_PARTS or not 0 < size <= self.size:
+            raise ValueError(
+                f"A part has a number below {MOST_PARTS} and 1 to {self.size} devices, not number {number} and {size}"
+            )
+        found = self._parts.setdefault(number, Group(MOST_PARTS * (self.key + 1) + number, size))
+        if found.size != size:
+            raise ValueError(f"Part {number} has {found.size} devices, and is now said to have {size}")
+        return found
 
     def next_keys(self) -> dict[str, Any]:
         """Take the number of another computation, with what names the group."""
         return {"group_size": self.size, "group_key": self.key, "instance_key": next(self._instances)}
 
-    def all_reduce(self, values: Sequence[Tensor], op: ReduceOp, options: CommunicationOptions) -> list[Tensor]:
-        """Reduce the values of this process's devices with those of all others; each device gets the result."""
+    def all_reduce(
+        self,
+        values: Sequence[Tensor],
+        op: ReduceOp = ReduceOp.SUM,
+        options: CommunicationOptions = _PLAIN,
+    ) -> list[Tensor]:
+        """Reduce the values of this process's devices with those of all others; each device gets the result.
+
+        Raises:
+            ValueError: a function of the user's has not returned a value for each device.
+        """
+        if callable(options.implementation):
+            return self._by(options.implementation, values, op)
+        if self.size == 1:
+            return list(values)
         keys, graph = self.next_keys(), context.get_default_graph()
         dtype = values[0].dtype.base_dtype
         mean = op is ReduceOp.MEAN and (dtype.is_floating or dtype.is_complex)
@@ -67,6 +102,20 @@ class Group:
                     whole.op._set_attr("_compression", graph_pb2.AttrValue(s=options.compression.encode()))
                 whole.set_shape(value.shape)
                 out.append(divided(whole, self.size) if op is ReduceOp.MEAN and not mean else whole)
+        return out
+
+    def _by(self, implementation: Callable[..., Any], values: Sequence[Tensor], op: ReduceOp) -> list[Tensor]:
+        """Reduce as the user says."""
+        graph = context.get_default_graph()
+        wholes = list(implementation(list(values), self))
+        if len(wholes) != len(values):
+            raise ValueError(f"{implementation} has returned {len(wholes)} values for {len(values)} devices")
+        out = []
+        for value, whole in zip(values, wholes, strict=True):
+            with graph.device(value.device):
+                whole = convert_to_tensor(whole, value.dtype.base_dtype)
+                whole.set_shape(value.shape)
+                out.append(divided(whole, self.size) if op is ReduceOp.MEAN else whole)
         return out
 
     def gather(self, values: Sequence[Tensor]) -> list[Tensor]:

@@ -347,3 +347,54 @@ def test_short_gradients_are_reduced_together(compression: str, reductions: list
         operations.batch_reduce(tf.distribute.ReduceOp.SUM, [(value, value) for value in values])
         asked = [op for op in graph.get_operations() if op.type == "CollectiveReduce"]
     assert [op.inputs[0].shape.num_elements() for op in asked] == reductions
+
+
+def test_a_users_own_all_reduce_gives_the_weights_of_one_device() -> None:
+    """Two racks of two workers: sums in a rack first, then between those at the same place in both."""
+    alone = trained(tf.distribute.OneDeviceStrategy("/cpu:0"), OPTIMIZERS["adam"])
+
+    def work(resolver: Any) -> tuple[int, dict[str, Any]]:
+        rack, place = divmod(resolver.task_id, 2)
+        called: list[int] = []
+
+        def topology_aware_all_reduce(values: list[Any], group: Group) -> list[Any]:
+            called.append(len(values))
+            inside, across = group.part(rack, size=2), group.part(2 + place, size=2)
+            return across.all_reduce(inside.all_reduce(values))
+
+        strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(
+            cluster_resolver=resolver,
+            communication_options=tf.distribute.experimental.CommunicationOptions(
+                implementation=topology_aware_all_reduce
+            ),
+        )
+        with tf.Graph().as_default() as graph, strategy.scope():
+            step = train_step(strategy, OPTIMIZERS["adam"]())
+            assert {op.get_attr("group_size") for op in graph.get_operations() if op.type == "CollectiveReduce"} == {2}
+            with tf.Session(resolver.master(), config=strategy.update_config_proto(tf.ConfigProto())) as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(4):
+                    session.run(step)
+                return len(called), {v.op.name: session.run(v) for v in tf.global_variables()}
+
+    with cluster(4) as resolvers:
+        for called, found in in_all(resolvers, work):
+            assert called
+            assert found.keys() == alone.keys()
+            for key, value in alone.items():
+                np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5, err_msg=key)
+
+
+def test_a_users_own_all_reduce_is_refused_what_it_must_say_itself() -> None:
+    options = tf.distribute.experimental.CommunicationOptions
+    with pytest.raises(ValueError, match="says compression and timeout_seconds itself"):
+        options(implementation=lambda values, group: values, compression="int8")
+    group = Group(1, 4)
+    assert group.part(3, 2) is group.part(3, 2)
+    assert len({Group(1, 4).key, Group(2, 4).key, group.part(0, 2).key, group.part(1, 2).key}) == 4
+    with pytest.raises(ValueError, match="Part 3 has 2 devices, and is now said to have 4"):
+        group.part(3, 4)
+    with pytest.raises(ValueError, match="A part has a number below 1024"):
+        group.part(1024, 2)
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="has returned 0 values for 1 devices"):
+        group.all_reduce([tf.constant(1.0)], options=options(implementation=lambda values, group: []))
