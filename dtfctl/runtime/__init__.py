@@ -32,6 +32,7 @@ ABOVE = {
     "examples": "dtfctl.contrib.examples",
     "feature_column": "dtfctl.runtime.feature_column",
     "keras": "dtfctl.runtime.keras",
+    "keras.estimator": "dtfctl.runtime.estimator.of_keras",
     "test": "dtfctl.runtime.api.test",
 }
 
@@ -48,12 +49,27 @@ def __getattr__(name: str) -> Any:
     api = _api()
     if name in ABOVE:
         module = importlib.import_module(ABOVE[name])
+        _offer_what_is_above(module, name)
         _say_what_is_missing(module, name)
         return module
     try:
         return getattr(api, name)
     except AttributeError:
         raise AttributeError(api.missing.explain(name)) from None
+
+
+def _offer_what_is_above(module: ModuleType, path: str) -> None:
+    """Let a namespace have those that are made of it and stand in rooms above its own."""
+    paths = {full.removeprefix(f"{path}."): where for full, where in ABOVE.items() if full.startswith(f"{path}.")}
+    if not paths or "__getattr__" in vars(module):
+        return
+
+    def above(name: str) -> Any:
+        if name in paths:
+            return importlib.import_module(paths[name])
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = above  # type: ignore[method-assign]
 
 
 def _say_what_is_missing(module: ModuleType, path: str) -> None:
@@ -69,4 +85,4 @@ def _say_what_is_missing(module: ModuleType, path: str) -> None:
 
 def __dir__() -> list[str]:
     api = _api()
-    return sorted({*(n for n in vars(api) if not n.startswith("_")), *ABOVE})
+    return sorted({*(n for n in vars(api) if not n.startswith("_")), *(n for n in ABOVE if "." not in n)})

@@ -52,7 +52,6 @@ INSTEAD: dict[str, str] = {
     "keras.layers.DenseFeatures": "`tf.feature_column.input_layer`, whose result is fed to layers",
     "keras.utils.multi_gpu_model": "a model made in the scope of `tf.distribute.MirroredStrategy`",
     "keras.utils.multi_gpu_utils": "a model made in the scope of `tf.distribute.MirroredStrategy`",
-    "keras.estimator": "`tf.estimator`",
     "keras.wrappers": "`tf.keras.Model` itself",
     "layers": "the functions of `tf.layers`, and `tf.nn`",
     "linalg": "the functions of `tf.linalg`",

@@ -48,7 +48,7 @@ class Estimator:
     ) -> None:
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
-        self._config = _with_folder(config, None if model_dir is None else os.fspath(model_dir))
+        self._config = with_folder(config, None if model_dir is None else os.fspath(model_dir))
         if self._config.session_config is None:
             self._config = self._config.replace(session_config=tf.ConfigProto(allow_soft_placement=True))
         self._model_dir: str = self._config.model_dir or ""
@@ -439,7 +439,8 @@ class Estimator:
         return int(tf.train.load_variable(path, "global_step")) if path else 0
 
 
-def _with_folder(config: RunConfig | None, model_dir: str | None) -> RunConfig:
+def with_folder(config: RunConfig | None, model_dir: str | None) -> RunConfig:
+    """Give a configuration its folder: this one, its own, or a temporary one."""
     config = RunConfig() if config is None else config
     if not isinstance(config, RunConfig):
         raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")

@@ -124,6 +124,7 @@ def _metrics(metrics: Any) -> dict[str, Any]:
         return {}
     if not isinstance(metrics, dict):
         raise TypeError(f"eval_metric_ops must be a dict, given: {metrics}")
+    metrics = {key: _pair(key, value) if hasattr(value, "update_state") else value for key, value in metrics.items()}
     for key, value in metrics.items():
         if not isinstance(value, tuple) or len(value) != 2:
             raise TypeError(
@@ -132,6 +133,17 @@ def _metrics(metrics: Any) -> dict[str, Any]:
         for part in tf.nest.flatten(value):
             _require_here(part, f"eval_metric_ops[{key}]", (tf.Tensor, tf.Operation, tf.Variable))
     return dict(metrics)
+
+
+def _pair(key: str, metric: Any) -> tuple[Any, Any]:
+    """Give a metric of Keras as (value, update op); its variables are initialized with the local ones."""
+    if not metric.updates:
+        raise ValueError(f"Please call the {key!r} metric: nothing was added to it")
+    known = tf.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
+    for variable in metric.variables:
+        if not any(variable is one for one in known):
+            tf.add_to_collection(tf.GraphKeys.LOCAL_VARIABLES, variable)
+    return metric.result(), metric.updates[-1]
 
 
 def _hooks(hooks: Any) -> tuple[Any, ...]:

@@ -30,7 +30,16 @@ class Endpoint:
     @property
     def is_fed(self) -> bool:
         """Whether its targets are fed."""
-        return self.target is not None and self.target.op.type in ("Placeholder", "PlaceholderWithDefault")
+        return _is_fed(self.target)
+
+    @property
+    def weight_is_fed(self) -> bool:
+        """Whether its examples' weights are fed."""
+        return _is_fed(self.sample_weight)
+
+
+def _is_fed(tensor: Any) -> bool:
+    return tensor is not None and tensor.op.type in ("Placeholder", "PlaceholderWithDefault")
 
 
 def output_loss(e: Endpoint) -> Any:

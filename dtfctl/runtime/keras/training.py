@@ -279,7 +279,7 @@ class Model(FromGenerators, Network):
         if mode == "predict":
             return inputs
         targets = [e.target for e in self._endpoints if e.is_fed]
-        weights = [e.sample_weight for e in self._endpoints if e.sample_weight is not None]
+        weights = [e.sample_weight for e in self._endpoints if e.weight_is_fed]
         return [*inputs, *targets, *weights]
 
     def _use_weights(self, given: list[Any]) -> None:
@@ -296,6 +296,13 @@ class Model(FromGenerators, Network):
                 e.sample_weight = array_ops.placeholder_with_default(
                     default, shape=shape, name=f"{e.name}_sample_weights"
                 )
+        self._weights_fed = True
+        self._make_total_loss()
+
+    def _use_tensors_as_weights(self, given: list[Any]) -> None:
+        """Weigh examples by tensors of this graph, one for each output."""
+        for e, weight in zip(self._endpoints, given, strict=True):
+            e.sample_weight = weight
         self._weights_fed = True
         self._make_total_loss()
 

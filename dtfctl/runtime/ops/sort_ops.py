@@ -39,7 +39,7 @@ def _largest_first(x: Tensor, axis: int, indices: bool) -> Tensor:
     if rank is None:
         last = apply_op("Rank", input=x) - 1
         at = axis if axis >= 0 else last + (axis + 1)
-        order = apply_op(
+        order: Any = apply_op(
             "TensorScatterUpdate",
             tensor=apply_op("Range", start=0, limit=last + 1, delta=1),
             indices=array_ops.stack([[at], [last]]),

@@ -12,12 +12,18 @@ from dtfctl.runtime.ops.variables import Variable
 
 
 class TFOptimizer:
-    """An optimizer of `tf.train`, with the count of steps that Keras's have."""
+    """An optimizer of `tf.train`, with the count of steps that Keras's have.
 
-    def __init__(self, optimizer: Any) -> None:
+    Args:
+        iterations: the variable that counts; a new one when None.
+    """
+
+    def __init__(self, optimizer: Any, iterations: Any = None) -> None:
         self.optimizer = optimizer
-        with name_scope("TFOptimizer"):
-            self.iterations: Any = Variable(constant(0, dtypes.int64), name="iterations", use_resource=True)
+        if iterations is None:
+            with name_scope("TFOptimizer"):
+                iterations = Variable(constant(0, dtypes.int64), name="iterations", use_resource=True)
+        self.iterations: Any = iterations
         state.track_variable(self.iterations)
         state.graph_state().optimizers.append(optimizer)
 
