@@ -42,6 +42,9 @@ class Reduction:
 def _total(t: Tensor, name: str | None = None) -> Tensor:
     if t.shape.rank is None:
         axes = apply_op("Range", start=0, limit=apply_op("Rank", input=t), delta=1)
+    elif t.shape.rank == 0:
+        # No axes; TensorFlow makes them by an op whose name counts.
+        axes = apply_op("Range", start=0, limit=0, delta=1)
     else:
         axes = constant(list(range(t.shape.rank)), dtypes.int32)
     out: Tensor = apply_op("Sum", input=t, reduction_indices=axes, name=name)
@@ -96,12 +99,14 @@ def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -
     if reduction == Reduction.SUM:
         return total
     if reduction == Reduction.SUM_OVER_BATCH_SIZE:
-        count = cast_to(apply_op("Size", input=losses, name="num_elements"), dtypes.float32)
-        return _function("DivNoNan", total, count, name="value")
-    if reduction == Reduction.MEAN:
-        spread = array_ops.ones_like(losses) * weights
-        return _function("DivNoNan", total, _total(spread), name="value")
-    return _function("DivNoNan", total, _num_present(losses, weights), name="value")
+        with name_scope(None, "num_elements") as inner:
+            count = cast_to(apply_op("Size", input=losses, name=inner), dtypes.float32)
+    elif reduction == Reduction.MEAN:
+        count = _total(array_ops.ones_like(losses) * weights)
+    else:
+        count = _num_present(losses, weights)
+    # TensorFlow sums once more, and programs find `Sum_1` by its name; of one number it is that number.
+    return _function("DivNoNan", _total(total), count, name="value")
 
 
 def _num_present(losses: Tensor, weights: Tensor, each: bool = False) -> Tensor:

@@ -134,6 +134,26 @@ def losses(tf: Any) -> Any:
     return _at_once([*found, *tf.gradients(made[-1], [x, y])])
 
 
+def inner_names(tf: Any) -> Any:
+    """Names and values of what each reduction of a loss is made of, of known ranks and not."""
+    found: list[Any] = []
+    for reduction in (
+        "weighted_sum",
+        "weighted_mean",
+        "weighted_sum_over_batch_size",
+        "weighted_sum_by_nonzero_weights",
+    ):
+        for rank in (2, None, 0):
+            of = B if rank != 0 else np.float32(0.7)
+            x = tf.placeholder_with_default(of, None if rank is None else np.shape(of))
+            with tf.name_scope(f"{reduction}_{rank}") as scope:
+                made = tf.losses.mean_squared_error(x * 0.5, x, weights=0.5, reduction=reduction)
+            kinds = ("Sum", "Range", "Cast", "Mul", "DivNoNan")
+            ops = [o for o in tf.get_default_graph().get_operations() if o.name.startswith(scope) and o.type in kinds]
+            found += [made, tf.gradients(made, x)[0], [o.name for o in ops if "assert" not in o.name]]
+    return _at_once(found)
+
+
 def sizes_refused(tf: Any) -> Any:
     """Sizes that are none are refused while the graph is built."""
     x, grid = tf.ones([2, 2]), tf.placeholder_with_default(np.ones((2, 2), np.int32), [2, 2])
@@ -266,6 +286,6 @@ CASES = {
     f.__name__: f
     for f in (
         tensordots, repeats, sliced, batches, refused, captured, losses, sizes_refused, distorted_boxes, asked_shapes,
-        entropies_refused, of_unknown_rank, scanned,
+        entropies_refused, of_unknown_rank, scanned, inner_names,
     )
 }  # fmt: skip
