@@ -33,6 +33,10 @@ class IndexedSlices(CompositeTensor):
         self.indices = indices
         self.dense_shape = dense_shape
 
+    def __neg__(self) -> IndexedSlices:
+        # As gradients are negated: that of `-x` where rows of it are gathered.
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
     @property
     def dtype(self) -> DType:
         return self.values.dtype

@@ -49,7 +49,10 @@ def sliced(tf: Any) -> Any:
     made = [x[-1:1], x[:, -4:3], x[..., -1:2], x[..., 2:-3:-1], x[:0], x[-3:0], x[:, 2:1], x[..., -1:-3]]
     gathered = tf.placeholder_with_default(B, [None, 3])
     rows = tf.gradients(tf.gather(gathered, [0, 2]), gathered)[0]
-    return _at_once([*(_shape(t) for t in made), *made, _shape(rows), tf.convert_to_tensor(rows)])
+    negated = tf.gradients(tf.gather(-gathered, [0, 2, 0]), gathered)[0]
+    return _at_once(
+        [*(_shape(t) for t in made), *made, _shape(rows), tf.convert_to_tensor(rows), tf.convert_to_tensor(negated)]
+    )
 
 
 def _kinds(tf: Any, resource: bool) -> Any:
