@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -15,24 +15,26 @@ from dtfctl.runtime.export import constants
 from dtfctl.runtime.framework.graph_keys import get_collection
 from dtfctl.runtime.train.meta_graph_import import import_meta_graph
 
+FilePath: TypeAlias = str | bytes | os.PathLike[str]
 
-def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:
+
+def maybe_saved_model_directory(export_dir: FilePath) -> bool:
     """Tell whether a folder has a file of a SavedModel's name."""
     names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
-    return any((Path(export_dir) / name).exists() for name in names)
+    return any((Path(os.fsdecode(export_dir)) / name).exists() for name in names)
 
 
 contains_saved_model = maybe_saved_model_directory
 
 
-def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
+def parse_saved_model(export_dir: FilePath) -> SavedModel:
     """Read the SavedModel message of a folder.
 
     Raises:
         OSError: there is none, or it cannot be read as one.
     """
-    binary = Path(export_dir) / constants.SAVED_MODEL_FILENAME_PB
-    text = Path(export_dir) / constants.SAVED_MODEL_FILENAME_PBTXT
+    binary = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PB
+    text = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PBTXT
     try:
         if binary.exists():
             return SavedModel.FromString(binary.read_bytes())
@@ -46,7 +48,7 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
 def load(
     sess: Any,
     tags: Iterable[str],
-    export_dir: str | os.PathLike[str],
+    export_dir: FilePath,
     import_scope: str | None = None,
     **saver_kwargs: Any,
 ) -> MetaGraphDef:
@@ -79,7 +81,7 @@ def load(
 def load_meta_graph(
     sess: Any,
     meta: MetaGraphDef,
-    export_dir: str | os.PathLike[str],
+    export_dir: FilePath,
     import_scope: str | None = None,
     **saver_kwargs: Any,
 ) -> MetaGraphDef:
@@ -88,11 +90,11 @@ def load_meta_graph(
         before = {key: len(get_collection(key)) for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY)}
         saver = import_meta_graph(meta, import_scope=import_scope, **saver_kwargs)
         if saver is not None:
-            folder = Path(export_dir) / constants.VARIABLES_DIRECTORY
+            folder = Path(os.fsdecode(export_dir)) / constants.VARIABLES_DIRECTORY
             saver.restore(sess, str(folder / constants.VARIABLES_FILENAME))
         ops = _main_ops(sess, meta, before, import_scope)
         if ops:
-            sess.run(ops, _asset_feeds(Path(export_dir), meta, import_scope))
+            sess.run(ops, _asset_feeds(Path(os.fsdecode(export_dir)), meta, import_scope))
     return meta
 
 

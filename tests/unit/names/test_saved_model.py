@@ -42,9 +42,10 @@ def test_several_graphs_share_the_variables(tmp_path: Path) -> None:
         signature = tf.saved_model.predict_signature_def({"v": v}, {"y": tf.multiply(v, 2.0, name="y")})
         builder.add_meta_graph([tf.saved_model.tag_constants.SERVING], {"double": signature})
     assert Path(builder.save(as_text=True)).name == "saved_model.pbtxt"
-    assert tf.saved_model.loader.maybe_saved_model_directory(str(tmp_path / "model"))
+    assert tf.saved_model.loader.maybe_saved_model_directory(str(tmp_path / "model").encode())
     with tf.Graph().as_default(), tf.Session() as session:
-        meta = tf.saved_model.load(session, ["serve"], str(tmp_path / "model"))
+        # As `export_saved_model` gives it.
+        meta = tf.saved_model.load(session, ["serve"], str(tmp_path / "model").encode())
         output = tf.saved_model.utils.get_tensor_from_tensor_info(meta.signature_def["double"].outputs["y"])
         assert session.run(output) == 6.0
         with pytest.raises(RuntimeError, match="tags"):
