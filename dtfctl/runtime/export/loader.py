@@ -33,16 +33,16 @@ def parse_saved_model(export_dir: FilePath) -> SavedModel:
     Raises:
         OSError: there is none, or it cannot be read as one.
     """
-    binary = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PB
-    text = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PBTXT
+    folder = Path(os.fsdecode(export_dir))
+    binary, text = folder / constants.SAVED_MODEL_FILENAME_PB, folder / constants.SAVED_MODEL_FILENAME_PBTXT
     try:
         if binary.exists():
             return SavedModel.FromString(binary.read_bytes())
         if text.exists():
             return text_format.Parse(text.read_text(), SavedModel())
     except (DecodeError, text_format.ParseError) as e:
-        raise OSError(f"Cannot parse the SavedModel in {export_dir}: {e}") from e
-    raise OSError(f"SavedModel file does not exist at: {export_dir}/{{{text.name}|{binary.name}}}")
+        raise OSError(f"Cannot parse the SavedModel in {folder}: {e}") from e
+    raise OSError(f"SavedModel file does not exist at: {folder}/{{{text.name}|{binary.name}}}")
 
 
 def load(
@@ -72,8 +72,8 @@ def load(
     if not found:
         available = [sorted(m.meta_info_def.tags) for m in model.meta_graphs]
         raise RuntimeError(
-            f"MetaGraphDef associated with tags {sorted(wanted)} could not be found in SavedModel {export_dir}, with "
-            f"available tags {available}."
+            f"MetaGraphDef associated with tags {sorted(wanted)} could not be found in SavedModel "
+            f"{os.fsdecode(export_dir)}, with available tags {available}."
         )
     return load_meta_graph(sess, found[0], export_dir, import_scope, **saver_kwargs)
 
