@@ -116,7 +116,6 @@ class Planner:
         has_choice = self._cores > 1 and not is_function
         return Tuner(
             general,
-            len(general.order),
             lambda: self.interpreter,
             shaping.incoming,
             shaping.shape,

@@ -21,9 +21,8 @@ from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import op_promises
 
-# Steps before the one that is timed, at most: first calls import, allocate and compile. Fewer where they have taken as
-# long as planning does, which is so many seconds a node.
-_WARM_UP, _PLANNING_S = 3, 1e-4
+# Steps before the one that is timed: first calls import, allocate and compile.
+_WARM_UP = 3
 _TRIALS = 5
 # After so many of each, the parallel plan is given up if it takes so many times as long.
 _FEW_TRIALS, _HOPELESS = 2, 1.3
@@ -40,7 +39,7 @@ class Tuner:
     """A plan: runs steps, some of them measured, until it knows which plan is best.
 
     Args:
-        straight: the plan to beat; nodes: how many it has.
+        straight: the plan to beat.
         interpreter: makes a plan that runs the same nodes and honours `step.trace`.
         incoming: tells the shapes of what a step gets from outside.
         shape: makes the plan for shapes like those of the observed step, and of what it got from outside.
@@ -54,7 +53,6 @@ class Tuner:
     def __init__(
         self,
         straight: Plan,
-        nodes: int,
         interpreter: Callable[[], Plan],
         incoming: Incoming,
         shape: Callable[[Observation, Shapes], Plan],
@@ -62,9 +60,6 @@ class Tuner:
         decide: Callable[[Plan], None],
     ) -> None:
         self._straight = straight
-        self._worth_s = nodes * _PLANNING_S
-        self._spent_s = 0.0
-        self._warm = _WARM_UP
         self._make_interpreter = interpreter
         self._incoming = incoming
         self._shape = shape
@@ -90,12 +85,8 @@ class Tuner:
             return
         try:
             self._runs += 1
-            if self._runs <= self._warm:
-                began = time.perf_counter()
+            if self._runs <= _WARM_UP:
                 self._straight.run(step, args, results)
-                self._spent_s += time.perf_counter() - began
-                if self._spent_s > self._worth_s:
-                    self._warm = self._runs
             elif self._parallel is None:
                 self._profile(step, args, results)
             else:
@@ -122,7 +113,7 @@ class Tuner:
         spent = time.monotonic_ns() - started
         best = self._best[is_parallel]
         self._best[is_parallel] = min(best or spent, spent)
-        trials = self._runs - self._warm - 1
+        trials = self._runs - _WARM_UP - 1
         is_hopeless = trials >= 2 * _FEW_TRIALS and self._best[True] > self._best[False] * _HOPELESS
         if is_hopeless or trials >= 2 * _TRIALS:
             gains = self._best[False] >= self._best[True] * _LEAST_GAIN
