@@ -79,7 +79,15 @@ LISTS = {
     ],
     "compiler/urgency.py": [
         (
-            {"Identity", "ReadVariableOp", "Cast", "EncodeTensor", "DecodeTensor", "CompressedTransfer"},
+            {
+                "Identity",
+                "IdentityN",
+                "ReadVariableOp",
+                "Cast",
+                "EncodeTensor",
+                "DecodeTensor",
+                "CompressedTransfer",
+            },
             "who only hands a value on does not need it",
         ),
     ],

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -226,7 +227,8 @@ class _Client:
         self._signatures: dict[int, _Signature | OpError] = {}
         self._fed: dict[int, list[Any]] = {}
         self.running: dict[int, CancellationToken] = {}
-        self.sessions: set[MasterSession] = set()
+        # A connection may outlive many sessions.
+        self.sessions: WeakSet[MasterSession] = WeakSet()
         self._planned: set[MasterSession] = set()
         self._is_gone = False
 
