@@ -71,6 +71,30 @@ def test_nothing_changes_where_there_is_nothing_to_gain(parallelism: int, chaine
     assert executor.plan.engine == "straight"
 
 
+def test_threads_that_are_much_slower_are_left_after_two_trials() -> None:
+    """They are promised a gain by the nodes' times alone; what those take beside each other is seen in a trial."""
+    running, lock, crowded = 0, threading.Lock(), set()
+
+    def slower_in_company(x: Any) -> Any:
+        nonlocal running
+        with lock:
+            running += 1
+            is_beside = running > 1
+        if is_beside:
+            crowded.add(step)
+        time.sleep(0.05 if is_beside else 0.004)
+        with lock:
+            running -= 1
+        return x + F(1)
+
+    runner = fan(slower_in_company)
+    executor = executor_of(runner, 4)
+    for step in range(20):
+        assert run(runner, executor, step) == 3 * (step + 1)
+    assert executor.plan.engine == "straight" and not isinstance(executor.plan, Tuner)
+    assert 0 < len(crowded) <= 2
+
+
 def test_light_steps_are_left_alone() -> None:
     runner = fan(lambda x: x)
     executor = executor_of(runner, 4)

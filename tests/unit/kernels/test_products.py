@@ -376,6 +376,22 @@ def test_where_others_want_the_cores_parts_are_claimed_if_that_takes_less(
     assert machine.run(300).count(0) > 290
 
 
+def test_parts_that_take_much_longer_are_left_after_a_few_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Beside others a training's first steps cost twice as much by trials of what would not pay."""
+    machine, others = Machine(monkeypatch, 3e-3, 1.6e-3), Others(tmp_path)
+    crowd = threads.Crowd(threads.Host(str(others.path)), cores=2)
+
+    def claimed() -> None:
+        machine.used.append(0)
+        machine.now += 9e-3
+
+    alone = threads.by_one(machine.call, machine.set_threads, 2)
+    machine.product = threads.threaded(machine.call, alone, 2, crowd, claimed)
+    machine.run(500)
+    others.want(4)
+    assert machine.run(100).count(0) <= threads._FEW_CLAIMS + 2 < threads._CLAIMS
+
+
 def test_who_has_the_cores_between_products_only_takes_none_from_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

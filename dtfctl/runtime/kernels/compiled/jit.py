@@ -26,7 +26,7 @@ from dtfctl.runtime.framework.errors import InternalError
 from dtfctl.runtime.kernels.compiled import loops
 from dtfctl.runtime.kernels.native import machine
 from dtfctl.runtime.kernels.native.compiler import Compiler, Process
-from dtfctl.runtime.kernels.native.kept import Compiled
+from dtfctl.runtime.kernels.native.kept import Compiled, rules_of
 
 log = logging.getLogger(__name__)
 
@@ -178,12 +178,7 @@ def _works() -> bool:
 @lru_cache(1)
 def _rules() -> str:
     """Say what loops' code depends on, besides what regions' does."""
-    from importlib.metadata import version
-
-    rules = hashlib.sha256(version("numba").encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        rules.update(path.read_bytes())
-    return rules.hexdigest()
+    return rules_of(Path(__file__).parent, "numba")
 
 
 _PROCESS = Process("dtfctl.runtime.kernels.compiled.compile")

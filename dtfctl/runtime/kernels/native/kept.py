@@ -166,17 +166,22 @@ def _path(folder: Path, digest: str) -> Path:
 @lru_cache(1)
 def _made_by() -> str:
     """Say what else code depends on: who compiles it, by which rules, and for which processor."""
-    # With it come the modules of mail, 20 ms that a program without regions does not need.
+    return f"{rules_of(Path(__file__).parent, 'llvmlite')} {platform.machine()} {processor()}"
+
+
+def rules_of(folder: Path, package: str) -> str:
+    """Say by which rules code is made: those of a package in its version, and of a folder's modules."""
+    # With it come the modules of mail, 20 ms that a program without machine code does not need.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        llvm = version("llvmlite")
+        made_by = version(package)
     except PackageNotFoundError:
-        llvm = ""
+        made_by = ""
     rules = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(folder.glob("*.py")):
         rules.update(path.read_bytes())
-    return f"{llvm} {rules.hexdigest()} {platform.machine()} {processor()}"
+    return f"{made_by} {rules.hexdigest()}"
 
 
 @lru_cache(1)
