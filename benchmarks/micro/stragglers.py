@@ -172,11 +172,9 @@ def measure(way: str, seconds: float, stops: bool) -> tuple[float, list[float]]:
             found = [json.loads(worker.stdout.readline()) for worker in workers[:-1] if worker.stdout is not None]
         return found[0][1], [steps for steps, _ in found]
     finally:
-        server.kill()
-        server.wait()
-        for worker in workers:
-            worker.kill()
-            worker.wait()
+        for process in (*workers, server):
+            process.kill()
+            process.wait()
 
 
 def main() -> None:

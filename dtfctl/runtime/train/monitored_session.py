@@ -159,6 +159,9 @@ class _Wrapped:
     def raw_session(self) -> Any:
         return self._sess.raw_session() if isinstance(self._sess, _Wrapped) else self._sess
 
+    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
+        return step_fn(StepContext(self.raw_session(), self.run))
+
 
 class _HookedSession(_Wrapped):
     """Runs hooks around each run."""
@@ -258,11 +261,18 @@ class _RecoverableSession(_Wrapped):
         return super().should_stop()
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        return self._recovered(lambda: self._sess.run(fetches, feed_dict, options, run_metadata))
+
+    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
+        # Not one run of it alone is repeated: what it has found before is of the session that is lost.
+        return self._recovered(lambda: self._sess.run_step_fn(step_fn))
+
+    def _recovered(self, run: Callable[[], Any]) -> Any:
         while True:
             try:
                 if self._sess is None:
                     self._sess = self._create_session()
-                return self._sess.run(fetches, feed_dict, options, run_metadata)
+                return run()
             except PREEMPTION_ERRORS as e:
                 log.info("A task was lost; recovering from the newest checkpoint: %s", e)
                 self.close()
@@ -314,10 +324,12 @@ class _MonitoredSession:
         return self._sess
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
-        """Call `step_fn(step_context)`; what it returns, or None when it asked to stop."""
-        session = self._open
+        """Call `step_fn(step_context)`; what it returns, or None when it asked to stop.
+
+        Where a task is lost meanwhile, also one that only the session without hooks has met, it is called once more.
+        """
         try:
-            return step_fn(StepContext(session.raw_session(), session.run))
+            return self._open.run_step_fn(step_fn)
         except StopIteration:
             self.coord.request_stop()
             return None

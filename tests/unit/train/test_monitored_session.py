@@ -117,6 +117,32 @@ def test_a_lost_task_is_recovered_from_the_newest_checkpoint(tmp_path) -> None:
     assert values[2:] == [3, 4]
 
 
+@pytest.mark.parametrize("hooked", [True, False])
+def test_a_step_function_is_called_again_after_a_lost_task(graph, hooked) -> None:
+    """Also where what it lost was a run without hooks, which no session around it sees."""
+    step, op = counter()
+    contexts = []
+
+    lost = [tf.errors.UnavailableError("A task closed the connection")]
+
+    class LosesOneRun(SessionRunHook):
+        def after_run(self, run_context, run_values) -> None:
+            if hooked and lost:
+                raise lost.pop()
+
+    def count(step_context):
+        contexts.append(step_context)
+        if not hooked and lost:
+            raise lost.pop()
+        step_context.run_with_hooks(op)
+        return int(step_context.session.run(step))
+
+    with tf.train.MonitoredSession(hooks=[LosesOneRun()]) as session:
+        assert session.run_step_fn(count) == 1
+        first, second = contexts
+        assert first.session is not second.session is session.raw_session()
+
+
 def test_other_errors_are_the_programs(graph) -> None:
     counter()
     bad = tf.check_numerics(tf.constant(float("nan")), "bad loss")
