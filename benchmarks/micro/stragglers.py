@@ -172,9 +172,11 @@ def measure(way: str, seconds: float, stops: bool) -> tuple[float, list[float]]:
             found = [json.loads(worker.stdout.readline()) for worker in workers[:-1] if worker.stdout is not None]
         return found[0][1], [steps for steps, _ in found]
     finally:
-        for process in (*workers, server):
-            process.kill()
-            process.wait()
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        server.kill()
+        server.wait()
 
 
 def main() -> None:

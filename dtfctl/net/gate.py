@@ -18,7 +18,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dtfctl import guard
@@ -100,7 +100,7 @@ class _End:
 class _Passage:
     """One connection through the gate."""
 
-    __slots__ = ("guest", "inner", "is_known", "name", "outer")
+    __slots__ = ("guest", "inner", "is_known", "name", "outer", "watchers")
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest
@@ -108,6 +108,8 @@ class _Passage:
         self.inner: _End | None = None
         self.name = ""
         self.is_known = False
+        self.watchers: list[Callable[[], object]] | None = []
+        """Who wants to be told of its end; None: it has ended."""
 
 
 class Gate:
@@ -165,6 +167,16 @@ class Gate:
         passage.is_known = True
         with contextlib.suppress(TurnedOut):
             passage.guest.admit()
+
+    def when_ended(self, name: str, callback: Callable[[], object]) -> bool:
+        """Call back when the connection of that name has ended; False where it has. The callback must not block."""
+        passage = self._by_name.get(name)
+        if passage is None:
+            return False
+        with self._lock:
+            if passage.watchers is not None:
+                passage.watchers.append(callback)
+            return passage.watchers is not None
 
     # ------------------------------------------------------------------ the listener's thread
 
@@ -328,6 +340,13 @@ class Gate:
             if end is not None:
                 self._by_fd.pop(end.connection.fileno(), None)
         self._by_name.pop(passage.name, None)
+        with self._lock:
+            watchers, passage.watchers = passage.watchers or [], None
+        for callback in watchers:  # while nobody else can have its name
+            try:
+                callback()
+            except Exception:
+                log.exception("%s: what waits for the end of a connection failed", self._name)
         if passage.inner is not None:
             passage.inner.connection.close()
         passage.guest.close()

@@ -2,6 +2,9 @@
 
 usage: stock_collectives.py TARGET together
        stock_collectives.py TARGET alone TASK
+       stock_collectives.py TARGET stepwise TASK
+
+The last one runs a step for each line that it reads, and prints what it has found, or which error.
 """
 
 import sys
@@ -61,8 +64,23 @@ def alone(task: int) -> None:
         print(session.run(w).tolist())
 
 
+def stepwise(task: int) -> None:
+    config = v1.ConfigProto(device_filters=[f"/job:worker/task:{task}"])
+    with tf.device(f"/job:worker/task:{task}"):
+        total = collective_ops.all_reduce_v2(tf.constant([task + 1.0]), 2, 14, 1, "Add", "Id")
+    with v1.Session(TARGET, config=config) as session:
+        print("ready", flush=True)
+        for _ in sys.stdin:
+            try:
+                print(session.run(total).tolist(), flush=True)
+            except tf.errors.OpError as e:
+                print(type(e).__name__, flush=True)
+
+
 if HOW == "together":
     together()
-else:
+elif HOW == "alone":
     alone(int(sys.argv[3]))
+else:
+    stepwise(int(sys.argv[3]))
 print("done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,39 @@ def test_two_clients_compute_together(stock: Stock) -> None:
     said = [stock.finish(client).splitlines() for client in clients]
     assert said[0] == said[1]
     assert all(abs(w - 2.0) < 1e-4 for w in json.loads(said[0][0]))
+
+
+def test_a_client_that_is_killed_between_two_steps_keeps_no_other_waiting(stock: Stock) -> None:
+    """It has only gRPC, through `dtfctl connect`; its task lives on, and the other's does not hang."""
+
+    def start(task: int) -> subprocess.Popen[str]:
+        client = stock.start("stock_collectives.py", "stepwise", str(task), worker=task)
+        clients.append(client)
+        return client
+
+    def say(client: subprocess.Popen[str]) -> None:
+        assert client.stdin is not None
+        client.stdin.write("step\n")
+        client.stdin.flush()
+
+    def hear(client: subprocess.Popen[str]) -> str:
+        assert client.stdout is not None
+        return client.stdout.readline().strip()
+
+    clients: list[subprocess.Popen[str]] = []
+    try:
+        first, second = start(0), start(1)
+        assert [hear(first), hear(second)] == ["ready", "ready"]
+        say(first), say(second)
+        assert [hear(first), hear(second)] == ["[3.0]", "[3.0]"]
+        say(first)
+        second.kill()
+        assert hear(first) == "AbortedError"
+        third = start(1)
+        assert hear(third) == "ready"
+        say(first), say(third)
+        assert [hear(first), hear(third)] == ["[3.0]", "[3.0]"]
+    finally:
+        for client in clients:
+            client.kill()
+            client.communicate()

@@ -21,7 +21,18 @@ from grpc._cython import cygrpc
 from dtfctl import guard
 from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
-from dtfctl.runtime.services.calls import FOR_EVER_S, GIVEN_UP, NO_REQUEST, Call, Handler, Refused, Stream, no_method
+from dtfctl.runtime.services.calls import (
+    FOR_EVER_S,
+    GIVEN_UP,
+    NO_REQUEST,
+    THROUGH_GATE,
+    Call,
+    Handler,
+    Refused,
+    Stream,
+    no_method,
+    when_left,
+)
 from dtfctl.runtime.steps.deadlines import DEADLINES
 
 log = logging.getLogger(__name__)
@@ -178,7 +189,7 @@ class CoreCallServer:
             self._calls.add(call)
         call.watch()
         for gate in self._gates:
-            gate.known(call.peer().removeprefix("unix-abstract:"))
+            gate.known(call.peer().removeprefix(THROUGH_GATE))
         handler = self._find(call.method)
         if is_one_too_many:
             call.end(*_TOO_MANY)
@@ -201,6 +212,10 @@ class CoreCallServer:
             return True
 
     # For calls --------------------------------------------------------------------------------------------------------
+
+    def when_left(self, peer: str, callback: Callable[[], object]) -> bool:
+        """Call back when a connection has ended; False where it has."""
+        return when_left(self._gates, peer, callback)
 
     def forget(self, call: CoreCall) -> None:
         """Forget a call that the core has nothing more to say about."""
@@ -262,6 +277,10 @@ class CoreCall:
             if not self._is_gone:
                 self._on_gone.append(callback)
             return not self._is_gone
+
+    def on_left(self, callback: Callable[[], object]) -> bool:
+        """Call back when the connection it came over has ended; False where it has. The callback must not block."""
+        return self._server.when_left(self.peer(), callback)
 
     def refuse(self, code: grpc.StatusCode, details: str) -> NoReturn:
         """End it with that status, by an exception."""

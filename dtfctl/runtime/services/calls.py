@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeAlias
 
@@ -12,6 +12,8 @@ import grpc
 from dtfctl.errors import Signal
 from dtfctl.net.gate import Gate
 
+# What gRPC's name for the other end of a connection through a gate begins with; the gate's own follows.
+THROUGH_GATE = "unix-abstract:"
 NO_REQUEST = grpc.StatusCode.UNIMPLEMENTED, "The method needs exactly one request"
 GIVEN_UP = "The other end has given up the stream, or is gone"
 # Without a deadline gRPC says that a time beyond any counting is left.
@@ -20,6 +22,12 @@ FOR_EVER_S = 1e8
 
 def no_method(path: str) -> str:
     return f"There is no method {path}"
+
+
+def when_left(gates: Iterable[Gate], peer: str, callback: Callable[[], object]) -> bool:
+    """Call back when a connection through one of the gates has ended; False where it has."""
+    name = peer.removeprefix(THROUGH_GATE)
+    return any(gate.when_ended(name, callback) for gate in gates)
 
 
 class Call(Protocol):
@@ -39,6 +47,9 @@ class Call(Protocol):
 
     def on_gone(self, callback: Callable[[], object]) -> bool:
         """Call back when it is over before it is answered; False where it is already. The callback must not block."""
+
+    def on_left(self, callback: Callable[[], object]) -> bool:
+        """Call back when the connection it came over has ended; False where it has. The callback must not block."""
 
     def refuse(self, code: grpc.StatusCode, details: str) -> NoReturn:
         """End it with that status, by an exception."""

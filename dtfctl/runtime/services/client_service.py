@@ -12,10 +12,9 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
-from weakref import WeakSet
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -33,6 +32,7 @@ from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.prepared_step import PreparedStep
+from dtfctl.runtime.services.session_users import SessionUsers
 from dtfctl.runtime.services.worker import Worker
 from dtfctl.runtime.steps.abandon import when_late
 from dtfctl.runtime.steps.threads import submit
@@ -53,12 +53,14 @@ class ClientService:
     Args:
         worker: runs what clients start themselves.
         life: the task's incarnation.
+        users: is told which connections use which sessions.
     """
 
-    def __init__(self, master: Master, worker: Worker, life: int) -> None:
+    def __init__(self, master: Master, worker: Worker, life: int, users: SessionUsers) -> None:
         self._master = master
         self._worker = worker
         self._life = life
+        self._users = users
         self._door: Door[int] = Door(self._joined)
         self._lock = threading.Lock()
         self._clients: set[_Client] = set()
@@ -95,7 +97,7 @@ class ClientService:
         )
 
     def _joined(self, joined: Joined, life: int) -> None:
-        client = _Client(self, self._master, self._worker)
+        client = _Client(self, self._master, self._worker, self._users)
         try:
             link = SocketLink(
                 joined.sock,
@@ -120,18 +122,11 @@ class ClientService:
             with contextlib.suppress(OpError):
                 link.send((greeting,))
 
-    def gone(self, client: _Client, sessions: Iterable[MasterSession]) -> None:
-        """Forget a connection, and have sessions that no other one uses leave their groups.
-
-        A client that is killed between two steps closes none of its sessions, and nothing of them runs that could fail:
-        the other members would wait for it. One that lives and comes back forms the groups again.
-        """
+    def gone(self, client: _Client) -> None:
+        """Forget a connection."""
         with self._lock:
             self._clients.discard(client)
-            used = set[MasterSession]().union(*(other.sessions for other in self._clients))
-        for session in sessions:
-            if session not in used:
-                self._worker.collectives.end_session(session.handle)
+        self._users.left(client)
 
     def peer_lost(self, task: str, life: int, error: OpError) -> None:
         """Tell those who run steps themselves that a life of a task is gone."""
@@ -216,19 +211,17 @@ class _Client:
 
     Attributes:
         running: what cancels the calls that run.
-        sessions: those whose steps were run over it.
     """
 
-    def __init__(self, service: ClientService, master: Master, worker: Worker) -> None:
+    def __init__(self, service: ClientService, master: Master, worker: Worker, users: SessionUsers) -> None:
         self.parts = ClientParts(worker)
         self.link: SocketLink | None = None
         self._service = service
         self._master = master
+        self._users = users
         self._signatures: dict[int, _Signature | OpError] = {}
         self._fed: dict[int, list[Any]] = {}
         self.running: dict[int, CancellationToken] = {}
-        # A connection may outlive many sessions.
-        self.sessions: WeakSet[MasterSession] = WeakSet()
         self._planned: set[MasterSession] = set()
         self._is_gone = False
 
@@ -273,8 +266,7 @@ class _Client:
         self._planned.clear()
         self._signatures.clear()
         self._fed.clear()
-        self._service.gone(self, tuple(self.sessions))
-        self.sessions.clear()
+        self._service.gone(self)
 
     def _reply(self, link: Link, frame: Frame) -> None:
         """Answer a question of a client."""
@@ -296,7 +288,7 @@ class _Client:
         proto = _signature(frame)
         session = self._master.session(proto.session)
         plan = client_plan(session, list(proto.feed), list(proto.fetch), list(proto.target), proto.graph_key)
-        self.sessions.add(session)
+        self._uses(session)
         if plan.part:
             session.runners.add(self)
             self._planned.add(session)
@@ -304,6 +296,11 @@ class _Client:
                 session.runners.discard(self)
                 self._planned.discard(session)
         return plan.SerializeToString()
+
+    def _uses(self, session: MasterSession) -> None:
+        self._users.uses(self, session)
+        if self._is_gone:
+            self._users.left(self)
 
     def _invitation(self, frame: Frame) -> bytes:
         try:
@@ -319,7 +316,7 @@ class _Client:
             raise InvalidArgumentError("A client defines too many steps on one connection")
         try:
             session = self._master.session(proto.session)
-            self.sessions.add(session)
+            self._uses(session)
             self._signatures[proto.number] = _Signature(session, proto)
         except OpError as e:
             self._signatures[proto.number] = e

@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -136,17 +136,9 @@ def listen_tcp(server: CallServer, address: str, credentials: grpc.ServerCredent
     """
     host, _, port = address.rpartition(":")
     doors = listener.listen_tcp(host, int(port))
-    try:
-        inside = Inside()
-        with inside:
-            if not server.add_port(f"unix:{inside.path}", credentials):
-                raise OSError(errno.EADDRNOTAVAIL, f"cannot listen behind {address}")
-        server.add_gate(Gate(doors, inside, name="dtf-gate", owners_only=credentials is None))
-    except BaseException:
-        for door in doors:
-            door.close()
-        raise
-    return int(doors[0].getsockname()[1])
+    bound = int(doors[0].getsockname()[1])
+    _lead_in(server, doors, credentials, address)
+    return bound
 
 
 def listen_unix(server: CallServer, path: Path) -> None:
@@ -160,14 +152,32 @@ def listen_unix(server: CallServer, path: Path) -> None:
             try:
                 probe.connect(str(path))
             except OSError:
-                path.unlink()
+                pass
             else:
                 raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {path}")
     old = os.umask(0o177)
     try:
-        bound = server.add_port(f"unix:{path}")
+        door = listener.listen_unix(path)
     finally:
         os.umask(old)
-    if not bound:
-        raise OSError(errno.EADDRNOTAVAIL, f"cannot listen at {path}")
-    path.chmod(0o600)
+    _lead_in(server, [door], None, str(path))
+
+
+def _lead_in(
+    server: CallServer, doors: Sequence[socket.socket], credentials: grpc.ServerCredentials | None, where: str
+) -> None:
+    """Have a gate lead from where others connect to the server.
+
+    Raises:
+        OSError.
+    """
+    try:
+        inside = Inside()
+        with inside:
+            if not server.add_port(f"unix:{inside.path}", credentials):
+                raise OSError(errno.EADDRNOTAVAIL, f"cannot listen behind {where}")
+        server.add_gate(Gate(doors, inside, name="dtf-gate", owners_only=credentials is None))
+    except BaseException:
+        for door in doors:
+            door.close()
+        raise

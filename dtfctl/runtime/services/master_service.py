@@ -18,15 +18,21 @@ from dtfctl.runtime.services.job_scope import JobScope
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.partial_run import PartialRuns
+from dtfctl.runtime.services.session_users import SessionUsers
 
 NAME = "tensorflow.MasterService"
 
 
 class MasterService:
-    """The ten methods."""
+    """The ten methods.
 
-    def __init__(self, master: Master) -> None:
+    Args:
+        users: is told which connections use which sessions.
+    """
+
+    def __init__(self, master: Master, users: SessionUsers) -> None:
         self._master = master
+        self._users = users
 
     def handlers(self) -> dict[str, Handler]:
         m = master_pb2
@@ -51,13 +57,19 @@ class MasterService:
 
         return counted
 
+    def _session(self, handle: str, call: Call) -> MasterSession:
+        session = self._master.session(handle)
+        self._users.called(call, session)
+        return session
+
     def create_session(self, request: master_pb2.CreateSessionRequest, call: Call) -> master_pb2.CreateSessionResponse:
         scope = JobScope.of_metadata(call.metadata)
         session = self._master.create_session(request.graph_def, request.config, scope)
+        self._users.called(call, session)
         return master_pb2.CreateSessionResponse(session_handle=session.handle)
 
     def extend_session(self, request: master_pb2.ExtendSessionRequest, call: Call) -> master_pb2.ExtendSessionResponse:
-        session = self._master.session(request.session_handle)
+        session = self._session(request.session_handle, call)
         version = session.extend(request.graph_def, request.current_graph_version)
         return master_pb2.ExtendSessionResponse(new_graph_version=version)
 
@@ -65,13 +77,13 @@ class MasterService:
         self, request: master_pb2.PartialRunSetupRequest, call: Call
     ) -> master_pb2.PartialRunSetupResponse:
         self._master.request_ids.check(request.request_id, "PartialRunSetup (Master)")
-        session = self._master.session(request.session_handle)
+        session = self._session(request.session_handle, call)
         handle = PartialRuns(session).setup(list(request.feed), list(request.fetch), list(request.target))
         return master_pb2.PartialRunSetupResponse(partial_run_handle=handle)
 
     def run_step(self, request: master_pb2.RunStepRequest, call: Call) -> master_pb2.RunStepResponse:
         self._master.request_ids.check(request.request_id, "RunStep (Master)")
-        session = self._master.session(request.session_handle)
+        session = self._session(request.session_handle, call)
         response = master_pb2.RunStepResponse()
         try:
             self._run_step(session, request, response, call)
@@ -119,12 +131,12 @@ class MasterService:
 
     def make_callable(self, request: master_pb2.MakeCallableRequest, call: Call) -> master_pb2.MakeCallableResponse:
         self._master.request_ids.check(request.request_id, "MakeCallable (Master)")
-        session = self._master.session(request.session_handle)
+        session = self._session(request.session_handle, call)
         return master_pb2.MakeCallableResponse(handle=session.make_callable(request.options))
 
     def run_callable(self, request: master_pb2.RunCallableRequest, call: Call) -> master_pb2.RunCallableResponse:
         self._master.request_ids.check(request.request_id, "RunCallable (Master)")
-        session = self._master.session(request.session_handle)
+        session = self._session(request.session_handle, call)
         response = master_pb2.RunCallableResponse()
         how = StepOptions(None, response.metadata, _token(call))
         values = [decode_tensor(t) for t in request.feed]
@@ -136,7 +148,7 @@ class MasterService:
     def release_callable(
         self, request: master_pb2.ReleaseCallableRequest, call: Call
     ) -> master_pb2.ReleaseCallableResponse:
-        self._master.session(request.session_handle).release_callable(request.handle)
+        self._session(request.session_handle, call).release_callable(request.handle)
         return master_pb2.ReleaseCallableResponse()
 
 

@@ -20,10 +20,12 @@ from dtfctl.runtime.services.calls import (
     FOR_EVER_S,
     GIVEN_UP,
     NO_REQUEST,
+    THROUGH_GATE,
     Handler,
     Refused,
     Stream,
     no_method,
+    when_left,
 )
 
 log = logging.getLogger(__name__)
@@ -90,11 +92,15 @@ class PublicCallServer:
             gate.close()
         self._ended.set()
 
+    def when_left(self, peer: str, callback: Callable[[], object]) -> bool:
+        """Call back when a connection has ended; False where it has."""
+        return when_left(self._gates, peer, callback)
+
     def serve(self, method: str, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Answer a call, as gRPC wants it."""
         call = PublicCall(self, method, context)
         for gate in self._gates:
-            gate.known(call.peer().removeprefix("unix-abstract:"))
+            gate.known(call.peer().removeprefix(THROUGH_GATE))
         handler = self._find(method)
         try:
             if handler is None:
@@ -148,6 +154,9 @@ class PublicCall:
             if not self._is_gone:
                 self._on_gone.append(callback)
             return not self._is_gone
+
+    def on_left(self, callback: Callable[[], object]) -> bool:
+        return self._server.when_left(self.peer(), callback)
 
     def refuse(self, code: grpc.StatusCode, details: str) -> NoReturn:
         raise Refused(code, details)

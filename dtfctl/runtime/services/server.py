@@ -38,6 +38,7 @@ from dtfctl.runtime.services.master_service import MasterService
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.profile_service import ProfileService
 from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
+from dtfctl.runtime.services.session_users import SessionUsers
 from dtfctl.runtime.services.tensorflow_worker_service import TensorFlowTasks, TensorFlowWorkerService
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
@@ -138,13 +139,14 @@ class TaskServer:
         self.master = Master(
             self.worker, None if alone else self._peers, life, config.peer_timeout_s, config.default_session_config
         )
-        self._master_service = MasterService(self.master)
+        users = SessionUsers(lambda session: submit(groups.end_session, session))
+        self._master_service = MasterService(self.master, users)
         self._exchange = Exchange(self.worker, self._peers, self.master.receive)
         contexts = None if self._tls is None or alone else self._tls.task_tls
         self._links = LinkMaker(config.task, life, self._exchange, config.transport, contexts, config.encrypt)
         self._peers.make_links_with(self._links)
         self._has_peers = not alone
-        self._client_service = ClientService(self.master, self.worker, life)
+        self._client_service = ClientService(self.master, self.worker, life, users)
         self._worker_service = WorkerService(
             self.worker,
             self._peers,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import queue
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 from dtfctl.runtime.services.call_server import CoreCallServer
 from dtfctl.runtime.services.call_servers import Maker, fault_of
 from dtfctl.runtime.services.calls import Call, Handler, Refused, Stream, Unary
-from dtfctl.runtime.services.grpc_tools import SERVER_OPTIONS, listen_tcp
+from dtfctl.runtime.services.grpc_tools import SERVER_OPTIONS, listen_tcp, listen_unix
 from dtfctl.runtime.services.public_call_server import PublicCallServer
 from tests.support.waiting import eventually
 
@@ -39,9 +40,11 @@ class Served:
 
     kind: type[Any] = CoreCallServer
 
-    def __init__(self, most_calls: int = 1000, **methods: Handler) -> None:
+    def __init__(self, most_calls: int = 1000, socket: Path | None = None, **methods: Handler) -> None:
         self.server = self.kind({f"/t.T/{n}": h for n, h in methods.items()}.get, SERVER_OPTIONS, most_calls)
         self.port = listen_tcp(self.server, "127.0.0.1:0", None)
+        if socket is not None:
+            listen_unix(self.server, socket)
         self.server.start()
         self.channel = self.connect()
 
@@ -230,6 +233,30 @@ def test_nobody_is_told_that_an_answered_call_is_gone() -> None:
         for _ in range(20):
             served.call("Echo")
     assert told == []
+
+
+@pytest.mark.parametrize("family", ["tcp", "unix"])
+def test_who_asks_is_told_when_a_connection_ends(family: str, tmp_path: Path) -> None:
+    """Its call was answered long ago; another connection's end is nothing to it."""
+    left: queue.SimpleQueue[str] = queue.SimpleQueue()
+    calls: list[Call] = []
+
+    def handle(data: bytes, call: Call) -> bytes:
+        calls.append(call)
+        assert call.on_left(lambda: left.put(data.decode()))
+        return data
+
+    own = (("grpc.use_local_subchannel_pool", 1),)
+    with Served(Echo=Unary(handle), socket=tmp_path / "socket" if family == "unix" else None) as served:
+        target = f"127.0.0.1:{served.port}" if family == "tcp" else f"unix:{tmp_path / 'socket'}"
+        with grpc.insecure_channel(target, own) as first:
+            with grpc.insecure_channel(target, own) as second:
+                for channel, name in ((first, b"first"), (second, b"second")):
+                    channel.unary_unary("/t.T/Echo")(name, timeout=BOUND_S)
+            assert left.get(timeout=BOUND_S) == "second"
+            assert not calls[1].on_left(lambda: left.put("too late"))
+        assert left.get(timeout=BOUND_S) == "first"
+    assert left.empty()
 
 
 def test_a_failing_callback_does_not_keep_others_from_theirs(caplog: pytest.LogCaptureFixture) -> None:

@@ -432,16 +432,21 @@ with tf.device("/job:worker/task:1"):
     total = tf.raw_ops.CollectiveReduce(
         input=[2.0], group_size=2, group_key=1, instance_key=1, merge_op="Add", final_op="Id", subdiv_offsets=[0]
     )
-session = tf.Session(sys.argv[1], config=tf.ConfigProto(device_filters=["/job:worker/task:1"]))
+config = tf.ConfigProto(device_filters=["/job:worker/task:1"])
+config.rpc_options.use_rpc_for_inprocess_master = sys.argv[2] == "rpc"
+session = tf.Session(sys.argv[1], config=config)
 print(session.run(total), flush=True)
 sys.stdin.read()
 """
 
 
-def test_a_client_that_is_killed_between_two_steps_ends_the_steps_of_the_others(cluster: InProcessCluster) -> None:
+@pytest.mark.parametrize("way", ["local", "rpc"])
+def test_a_client_that_is_killed_between_two_steps_ends_the_steps_of_the_others(
+    cluster: InProcessCluster, way: str
+) -> None:
     """Its task lives, and nothing of its session runs there: nobody else would end the group."""
     first = Client(cluster, 0, lambda: reduce([1.0], 2))
-    command = [sys.executable, "-c", _KILLED_BETWEEN_STEPS, cluster.target("worker", 1)]
+    command = [sys.executable, "-c", _KILLED_BETWEEN_STEPS, cluster.target("worker", 1), way]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         try:
             first.start()
