@@ -26,6 +26,7 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
+from dtfctl.runtime.memory.heap import keep_freed
 
 
 class Executor:
@@ -65,6 +66,7 @@ class Executor:
         partial: bool = False,
         parallelism: int = 0,
     ) -> None:
+        keep_freed()
         self.graph = graph
         self.device = device
         self.is_gpu = is_gpu(device)
