@@ -20,6 +20,8 @@ from benchmarks.rounds import Runner, StepCase
 JOBS = {"ps": 1, "worker": 2}
 BUSY = 2
 """Processes that want a core each, in the rows beside others."""
+_WARM_S = 2.0
+"""Trainings take thousands of steps: the first of them are not these cases'."""
 LINKS = {
     f"{rate}-{delay}ms": Shape(bits_s, delay / 1e3)
     for rate, bits_s in (("1gbit", 1e9), ("100mbit", 1e8))
@@ -102,6 +104,7 @@ def _mlp(kind: str, batch: int, hidden: int, goals: dict[str, float]) -> StepCas
         goals=goals,
         transports=(PLAIN,),
         limit=lambda limits, _: limit(limits, "tcp"),
+        warm_s=_WARM_S,
     )
 
 
@@ -115,6 +118,7 @@ def _model(model: str, batch: int) -> StepCase:
         transports=(PLAIN,),
         tolerance=2e-3,
         most_s=180.0,
+        warm_s=_WARM_S,
     )
 
 

@@ -51,10 +51,10 @@ class Observation:
             self.outputs[node, slot] = value
 
     def forget(self, but: Container[Output]) -> None:
-        """Keep of arrays only what they are, but for some outputs."""
+        """Keep of arrays only what they are, but for some outputs; nothing of what variants hold."""
         for output, value in self.outputs.items():
             if isinstance(value, np.ndarray) and output not in but:
-                self.outputs[output] = Spec(value.shape, value.dtype)
+                self.outputs[output] = None if value.dtype.hasobject else Spec(value.shape, value.dtype)
 
     def rely_but_on(self, unsteady: set[Output]) -> None:
         """Forget what some outputs are, and those that are added to the set by `differs`."""

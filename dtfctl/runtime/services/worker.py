@@ -16,7 +16,9 @@ from dtfctl.runtime.collective.leader import GROUP_BIT
 from dtfctl.runtime.collective.members import Collectives
 from dtfctl.runtime.collective.sessions import SessionCollectives
 from dtfctl.runtime.compiler.collectives import split_collectives
+from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
 from dtfctl.runtime.compiler.partition import split_by_device
+from dtfctl.runtime.compiler.passes.products import share_products
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.trace import StepTrace
@@ -201,8 +203,11 @@ class Worker:
             device = self._by_name.get(name)
             if device is None:
                 raise InvalidArgumentError(f"A node is assigned to {name}, which {self.task} does not have")
+            part.library = graph.library
+            if device.device_type == "CPU" and not any(PLAIN_PLAN in node.raw_attrs for node in part):
+                share_products(part)
             executors.append(
-                Executor(part, device, session.resources[name], session.kernels, graph.library, partial=partial)
+                Executor(part, device, session.resources[name], session.kernels, part.library, partial=partial)
             )
         groups = session.collectives.of_graph(graph_key) if graph_key else session.collectives
         peers = self._peers_of(graph)

@@ -13,7 +13,13 @@ import numpy as np
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.elementwise import is_float
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
-from dtfctl.runtime.kernels.into.products import is_large, product, product_by_onednn, product_of_stacks
+from dtfctl.runtime.kernels.into.products import (
+    is_large,
+    product,
+    product_by_factor,
+    product_by_onednn,
+    product_of_stacks,
+)
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -32,6 +38,18 @@ _FEW_ROWS, _NOT_SHORT = 64, 128
 def _matmul(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     a, b = inputs
     return product(a, b, *_transposed(k.node)) if _are_matrices(a, b) else None
+
+
+@makes("_MatMulByFactor")
+def _by_factor(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    return product_by_factor(*_factors(k, inputs, outputs)) if _are_matrices(inputs[0], outputs[0]) else None
+
+
+def _factors(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> tuple[Spec, Spec, bool]:
+    """Return what both factors are, of which the plan does not see the second, and whether that is transposed."""
+    (_, inner), (_, columns) = inputs[0].shape, outputs[0].shape
+    tb = bool(k.attr("transpose_b"))
+    return inputs[0], Spec((columns, inner) if tb else (inner, columns), outputs[0].dtype), tb
 
 
 @makes("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
@@ -56,6 +74,14 @@ def _transposed(product: Node) -> tuple[bool, bool]:
 def _is_onednns(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> bool:
     a, b = inputs
     return _are_matrices(a, b) and is_large(a, b, *_transposed(k.node))
+
+
+@may_use_onednn("_MatMulByFactor")
+def _is_onednns_by_factor(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> bool:
+    if not _are_matrices(inputs[0], outputs[0]):
+        return False
+    a, b, tb = _factors(k, inputs, outputs)
+    return is_large(a, b, False, tb)
 
 
 @fuses("BiasAdd", "Add", "AddV2")

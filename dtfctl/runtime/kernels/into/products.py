@@ -29,6 +29,8 @@ from dtfctl.runtime.kernels.onednn.product import Product
 _MOST_ALONE = 1 << 18
 # From this on products are worth loading oneDNN, which takes some 25 MB.
 _LARGE = 1 << 22
+# From this on a factor that several products have is kept as oneDNN reads it.
+_PACKED = 1 << 20
 # From this on, without oneDNN, OpenBLAS's threads gain more than what they cost whoever comes next.
 _HUGE = 1 << 26
 # Of how many shapes it is known how they are multiplied best, at most.
@@ -92,6 +94,40 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
     return Into(call)
 
 
+def product_by_factor(a: Spec, b: Spec, tb: bool) -> Into:
+    """Make the product of a matrix with a `Factor`, transposed if the flag says so."""
+    rows, inner, columns = sizes = dimensions(a, b, False, tb)
+
+    def by_numpy(a: Any, factor: Any, out: Any) -> None:
+        if factor.array.shape != b.shape or factor.array.dtype != b.dtype:
+            raise Unfit
+        dot(a, factor.transposed() if tb else factor.array, out)
+
+    def by_onednn() -> Into:
+        library = find_library() if a.dtype == _FLOAT32 else None
+        if library is None or prod(sizes) < _PACKED:
+            return usual
+        parts = _in_parts(_BY_NUMPY[False, tb], False) if prod(sizes) >= _LARGE else None
+        claimed = None if parts is None else (lambda a, factor, out: parts(a, factor.array, out))
+        try:
+            run = Product(library, sizes, False, tb, False, claimed=claimed, is_shared=True)
+        except OneDnnError:
+            return usual
+
+        def call(a: Any, held: Any, out: Any) -> None:
+            factor = held.item()
+            if factor.array.shape != b.shape or factor.array.dtype != b.dtype:
+                raise Unfit
+            _library()
+            run(contiguous(a), factor, out)
+
+        return Into(call, is_guarded=True)
+
+    alone = by_numpy if prod(sizes) <= _MOST_ALONE else _alone(by_numpy)
+    usual = Into(lambda a, held, out: alone(a, held.item(), out), is_guarded=True, beside_onednn=by_onednn)
+    return usual
+
+
 def product_of_stacks(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
     """Make the product of stacks of matrices of one type, transposed where the flags say so."""
     shapes = [(*s.shape[:-2], *s.shape[:-3:-1]) if t else s.shape for s, t in ((a, ta), (b, tb))]
@@ -126,6 +162,22 @@ def multiply(a: Any, b: Any, ta: bool, tb: bool) -> Any:
 
     _chosen(key, make)(contiguous(a), contiguous(b), out, ta, tb)
     return out
+
+
+def add_product(a: Any, b: Any, total: Any) -> None:
+    """Add the product of matrices `a.T @ b` of one type, with rows one after the other, to a matrix."""
+    size = a.size * b.shape[1]
+    if size <= _MOST_ALONE:
+        np.add(total, np.dot(a.T, b), total)
+        return
+    specs = Spec(a.shape, a.dtype), Spec(b.shape, b.dtype)
+    is_onednns = size >= _LARGE and a.dtype == b.dtype == _FLOAT32 and find_library() is not None
+
+    def make() -> Callable[..., Any]:
+        found = adder(*specs, True, False, is_onednns)
+        return found or (lambda factor, a, b, total: np.add(total, np.dot(a.T, b), total))
+
+    _chosen(("sum", *specs), make)(1.0, a, b, total)
 
 
 def multiply_stacks(a: Any, b: Any) -> Any:

@@ -14,6 +14,22 @@ from dtfctl.runtime.kernels.promises import OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 
+def check_factors(a: Any, b: Any, ta: bool, tb: bool) -> None:
+    """Refuse factors that are no matrices, or do not fit.
+
+    Raises:
+        InvalidArgumentError: that, as TensorFlow says it.
+    """
+    if a.ndim != 2 or b.ndim != 2:
+        raise InvalidArgumentError(
+            f"In[0] and In[1] ndims must be == 2: {a.ndim if a.ndim != 2 else b.ndim}"
+            if a.ndim == b.ndim
+            else f"In[0] and In[1] has different ndims: {text(a.shape)} vs. {text(b.shape)}"
+        )
+    if a.shape[0 if ta else 1] != b.shape[1 if tb else 0]:
+        raise InvalidArgumentError(f"Matrix size-incompatible: In[0]: {text(a.shape)}, In[1]: {text(b.shape)}")
+
+
 @register_kernel("MatMul", devices=CPU_GPU, promises=OF_SHAPES)
 def _matmul(k: KernelBuild) -> Kernel:
     ta, tb = bool(k.attr("transpose_a")), bool(k.attr("transpose_b"))
@@ -31,20 +47,12 @@ def _matmul(k: KernelBuild) -> Kernel:
         product = matmul
 
     def kernel(a: Any, b: Any) -> Any:
-        if a.ndim != 2 or b.ndim != 2:
-            raise InvalidArgumentError(
-                f"In[0] and In[1] ndims must be == 2: {a.ndim if a.ndim != 2 else b.ndim}"
-                if a.ndim == b.ndim
-                else f"In[0] and In[1] has different ndims: {text(a.shape)} vs. {text(b.shape)}"
-            )
-        x, y = (a.T if ta else a), (b.T if tb else b)
-        if x.shape[1] != y.shape[0]:
-            raise InvalidArgumentError(f"Matrix size-incompatible: In[0]: {text(a.shape)}, In[1]: {text(b.shape)}")
+        check_factors(a, b, ta, tb)
         if dtype == BFLOAT16 and k.xp is np:
             found = multiply_bfloat16(a, b, ta, tb)
             if found is not None:
                 return found
-        return multiply(a, b, ta, tb) if product is None else product(x, y)
+        return multiply(a, b, ta, tb) if product is None else product(a.T if ta else a, b.T if tb else b)
 
     return kernel
 

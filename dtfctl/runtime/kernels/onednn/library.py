@@ -75,6 +75,8 @@ class Library:
             os.environ.setdefault("OMP_NUM_THREADS", str(available()))
         self._dll = ctypes.CDLL(path)
         self._streams = threading.local()
+        self._lock = threading.Lock()
+        self._layouts: list[ctypes.c_void_p] = []
         self._point = self._declared("memory_set_data_handle", ctypes.c_void_p, ctypes.c_void_p)
         self._execute = self._declared(
             "primitive_execute", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
@@ -169,6 +171,20 @@ class Library:
 
     def same(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
         return bool(self._dll.dnnl_memory_desc_equal(a, b))
+
+    def nbytes(self, md: ctypes.c_void_p) -> int:
+        function = self._dll.dnnl_memory_desc_get_size
+        function.restype = ctypes.c_size_t
+        return int(function(md))
+
+    def layout(self, md: ctypes.c_void_p) -> int:
+        """Number a description that stays: equal ones have one number."""
+        with self._lock:
+            for n, known in enumerate(self._layouts):
+                if self.same(md, known):
+                    return n
+            self._layouts.append(md)
+            return len(self._layouts) - 1
 
     def memory(self, md: ctypes.c_void_p, *, allocate: bool = False) -> ctypes.c_void_p:
         """Make a memory object: with memory of its own, or to be pointed at arrays."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
+
+import numpy as np
 
 from dtfctl.runtime.kernels.into.threads import adapts, by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import Library, arguments
+
+
+# Bytes of a line of the caches.
+_LINE = 64
 
 
 def _nothing() -> None:
@@ -45,17 +51,54 @@ class Operand:
             self.library.execute(self._store, arguments(src=self.memory, dst=self.array))
 
 
+class Shared(Operand):
+    """An argument that comes as a `Factor`, which keeps its copy in the layout the primitive wants."""
+
+    def __init__(self, library: Library, plain: ctypes.c_void_p, wanted: ctypes.c_void_p) -> None:
+        super().__init__(library, plain, wanted)
+        if self.copied:
+            self.memory = library.memory(wanted)
+        self._nbytes = library.nbytes(wanted)
+        self._layout = library.layout(wanted)
+
+    def load(self, array: Any) -> None:
+        self.library.point(self.memory, array.form(self._layout, self._packed) if self.copied else array.array)
+
+    def _packed(self, array: Any) -> Any:
+        packed = aligned(self._nbytes)
+        self.library.point(self.array, np.ascontiguousarray(array))
+        self.library.point(self.memory, packed)
+        self.library.execute(self._load, arguments(src=self.array, dst=self.memory))
+        return packed
+
+
+def aligned(nbytes: int) -> Any:
+    """Make room that begins where a line of the caches does."""
+    room = np.empty(nbytes + _LINE, np.uint8)
+    start = -room.__array_interface__["data"][0] % _LINE
+    return room[start : start + nbytes]
+
+
 class Pass:
-    """One primitive with its operands; the last `results` of them are what it computes."""
+    """One primitive with its operands; the last `results` of them are what it computes.
+
+    Args:
+        shared: operands that come as a `Factor`.
+    """
 
     def __init__(
-        self, library: Library, pd: ctypes.c_void_p, results: int, **operands: tuple[ctypes.c_void_p, int, int]
+        self,
+        library: Library,
+        pd: ctypes.c_void_p,
+        results: int,
+        shared: Collection[str] = (),
+        **operands: tuple[ctypes.c_void_p, int, int],
     ) -> None:
         self._library = library
         self._lock = threading.Lock()
         self._primitive = library.primitive(pd)
         made = {
-            name: Operand(library, plain, library.query(pd, query, index))
+            name: (Shared if name in shared else Operand)(library, plain, library.query(pd, query, index))
             for name, (plain, query, index) in operands.items()
         }
         self._inputs = list(made.values())[:-results]

@@ -28,6 +28,7 @@ class Product:
         sizes: rows of the product, inner dimension, columns. biased: whether a row is added.
         is_bfloat16: whether arrays are, instead of float32; sums are float32's all the same.
         claimed: the same in parts that threads claim.
+        is_shared: whether the second factor comes as a `Factor`, which keeps it in the layout that suits best.
 
     Raises:
         OneDnnError: the library has nothing good for that.
@@ -42,8 +43,10 @@ class Product:
         biased: bool,
         is_bfloat16: bool = False,
         claimed: Callable[..., None] | None = None,
+        is_shared: bool = False,
     ) -> None:
         rows, inner, columns = sizes
+        self._wanted = library.any_layout((inner, columns), is_bfloat16) if is_shared else None
         self._library = library
         self._a = library.strided((rows, inner), (1, rows) if ta else (inner, 1), is_bfloat16)
         self._b = library.strided((inner, columns), (1, inner) if tb else (columns, 1), is_bfloat16)
@@ -57,7 +60,7 @@ class Product:
 
     def _make(self) -> Pass:
         library, pd = self._library, ctypes.c_void_p()
-        operands = (self._a, self._b, self._bias, self._out)
+        operands = (self._a, self._wanted or self._b, self._bias, self._out)
         library.call("matmul_primitive_desc_create", ctypes.byref(pd), library.engine, *operands, None)
         if library.implementation(pd).startswith(SLOW):
             raise OneDnnError("a product has a slow implementation only")
@@ -66,6 +69,7 @@ class Product:
             library,
             pd,
             1,
+            ("weights",) if self._wanted else (),
             src=(self._a, QUERY_SRC, 0),
             weights=(self._b, QUERY_WEIGHTS, 0),
             **bias,
