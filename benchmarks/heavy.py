@@ -27,6 +27,7 @@ from dtfctl.runtime.kernels.onednn.find import find_library
 from dtfctl.runtime.kernels.onednn.library import QUERY_DST, QUERY_SRC, QUERY_WEIGHTS, Library
 from dtfctl.runtime.kernels.onednn.passes import Pass
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, kernels_of
+from dtfctl.runtime.services import worker
 
 _ADJOINT = ("adj_x", "adj_y")
 PRODUCTS = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMul": _ADJOINT, "BatchMatMulV2": _ADJOINT}
@@ -44,6 +45,8 @@ class Recorder:
         self.works: Counter[Work] = Counter()
         # Plans for known shapes, which a loop's body has from its fifth iteration on, do without these kernels.
         Planner.tuned = lambda self, general, use, is_function=False: general  # type: ignore[method-assign]
+        # And each product is one of its own, as the program wrote it.
+        worker.share_products = lambda graph: False  # type: ignore[attr-defined]
         for op in (*PRODUCTS, *CONVOLUTIONS):
             specs = kernels_of(op)
             specs[:] = [replace(spec, factory=self._heard(spec)) for spec in specs]

@@ -165,11 +165,13 @@ def test_structural_ops_are_ops() -> None:
 
 # Ops that a comparison is about, besides structural ones.
 ALONE = {
+    "AddN": "a loop adds up the gradient of what it uses by it",
     "CompressedTransfer": "it does nothing where both of its ends are on one host",
     "Cast": "to the type it is of, it gives what it gets",
     "Const": "its value is in the graph",
     "Identity": "a read of a variable, and the values that may go by another name",
     "IdentityN": "where the body of a call ends",
+    "MatMul": "products that share a factor or a sum have forms of their own",
     "Reshape": "the first of two says nothing",
     "Transpose": "two may undo each other",
 }

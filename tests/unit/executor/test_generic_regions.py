@@ -135,7 +135,7 @@ ROWS: list[Callable[[Any], Any]] = [
     lambda x: tf.reshape(tf.reshape(x, [-1, 2, WIDTH // 2]) * [[1.0], [2.0]], tf.shape(x)),
     lambda x: tf.where(x > 0.1, x, 0.3 * x),
     lambda x: tf.nn.softmax(tf.concat([x, x * 0.5], 0), 0)[: tf.shape(x)[0]],
-    lambda x: x * tf.cast(tf.shape(x)[0], tf.float32),
+    lambda x: x * (tf.cast(tf.shape(x)[0], tf.float32) / 512.0),
 ]
 
 

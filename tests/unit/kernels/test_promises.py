@@ -22,6 +22,8 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import make_node
 from dtfctl.runtime.framework.op_signature import get_signature
+from dtfctl.runtime.kernels.control.tensor_list import box
+from dtfctl.runtime.kernels.into.factors import Factor, ProductSum
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, load_makers
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.kernels.registry import KernelSpec, as_outputs, find_kernel, kernels_of, load_all_kernels
@@ -63,6 +65,7 @@ _LIKE = {
     "DebugGradientIdentity": "Identity",
     "EuclideanNorm": "Sum",
     "LoopCond": "LogicalNot",
+    "_MatMulByFactor": "MatMul",
     "ResourceGatherNd": "ResourceGather",
     "VariableShape": "ReadVariableOp",
 }
@@ -70,6 +73,9 @@ _LIKE = {
 
 def _made(op: str) -> Iterator[Call]:
     """Calls of an op that is in no case."""
+    if op in _SHARING:
+        yield from _sharing(op)
+        return
     for call in _recorded().get(_LIKE.get(op, ""), []):
         node, build = call.build.node, call.build
         names = {a.name for a in get_signature(op).attrs}
@@ -80,6 +86,24 @@ def _made(op: str) -> Iterator[Call]:
             # Indices of rows, one each, are indices of one dimension each.
             inputs = (*call.inputs[:-1], call.inputs[-1].reshape(-1, 1)) if op.endswith("Nd") else call.inputs
             yield Call(spec, made, (), inputs, call.values)
+
+
+_SHARING = ("_AddProduct", "_MatMulByFactor")
+
+
+def _sharing(op: str) -> Iterator[Call]:
+    """Calls of products that share a factor or a sum, with the matrices of recorded products."""
+    for call in _recorded()["MatMul"]:
+        node, (a, b) = call.build.node, call.inputs
+        ta, tb = bool(node.attr("transpose_a")), bool(node.attr("transpose_b"))
+        if a.dtype not in (np.float32, np.float64) or tb or ta != (op == "_AddProduct"):
+            continue
+        sum_or_factor = ProductSum(np.zeros((a.shape[1], b.shape[1]), a.dtype)) if ta else Factor(b)
+        made = make_node("op", op, {"T": node.raw_attrs["T"]}, list(node.inputs) + list(node.inputs[:1]) * ta)
+        spec = find_kernel(made, "CPU")
+        assert spec is not None
+        inputs = (box(sum_or_factor), a, b) if ta else (a, box(sum_or_factor))
+        yield Call(spec, replace(call.build, node=made), (), inputs, call.values)
 
 
 def _cast(call: Call) -> Iterator[Call]:
@@ -488,7 +512,8 @@ def form_of(call: Call) -> tuple[Into, list[Any], list[Spec]] | None:
     ]
     known = [Spec(y.shape, np.asarray(y).dtype) for y in outputs if isinstance(y, (np.ndarray, np.generic))]
     node = call.build.node
-    if any(t.is_object for t in (*node.input_types, *node.output_types)) and not call.values:
+    has_objects = any(t.is_object for t in (*node.input_types, *node.output_types))
+    if has_objects and not call.values and node.op not in _SHARING:
         return None
     into = load_makers()[node.op](call.build, inputs, known)
     return None if into is None else (into, inputs, known)

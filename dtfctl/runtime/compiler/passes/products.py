@@ -1,10 +1,10 @@
 """Products that share a factor, or are added up over the iterations of a loop.
 
-A cell of a recurrent net multiplies by the same weights in each of its steps, and libraries put a factor in the order in
-which they read it before they multiply: that is done once for all products by a `_Factor`. The gradient of weights that
-a loop uses is the sum of a product of few rows in each iteration; a `_SumOfProducts` puts the rows below each other and
-multiplies many at once. Both hold what a task computes in one step, so they are its own affair: this changes parts of
-graphs, not what is sent.
+A cell of a recurrent net multiplies by the same weights in each of its steps, and libraries put a factor in the order
+in which they read it before they multiply: that is done once for all products by a `_Factor`. The gradient of weights
+that a loop uses is the sum of a product of few rows in each iteration; a `_SumOfProducts` puts the rows below each
+other and multiplies many at once. Both hold what a task computes in one step, so they are its own affair: this changes
+parts of graphs, not what is sent.
 
     w ─► MatMul, MatMul, ...            w ─► _Factor ─► _MatMulByFactor, _MatMulByFactor, ...
 
@@ -295,9 +295,7 @@ def _put_around(graph: NodeGraph, loop: Node, change: _Change) -> None:
         inputs[n] = Edge(_held(graph, inputs[n], loop, f"{loop.name}/factor_{n}"), 0)
     for n in sorted(change.sums):
         kind = {"T": _type(inputs[n].dtype.as_datatype_enum)}
-        begin = make_node(
-            _free(graph, f"{loop.name}/sum_{n}"), "_SumOfProducts", kind, [inputs[n]], device=loop.device
-        )
+        begin = make_node(_free(graph, f"{loop.name}/sum_{n}"), "_SumOfProducts", kind, [inputs[n]], device=loop.device)
         end = make_node(
             _free(graph, f"{loop.name}/end_{n}"), "_EndSumOfProducts", kind, [Edge(loop, n)], device=loop.device
         )

@@ -126,7 +126,9 @@ def _reverse_sequence(k: KernelBuild) -> Kernel:
         place = np.arange(n)
         length = lengths.astype(np.intp).reshape(-1, 1)
         index = np.where(place < length, length - 1 - place, place)
-        out = moved[np.arange(batch).reshape(-1, 1), index]
+        # Rows by one number each: numpy takes three times as long by two.
+        rows = moved.reshape(batch * n, *moved.shape[2:])
+        out = rows.take(np.arange(batch).reshape(-1, 1) * n + index, axis=0)
         return np.moveaxis(out, (0, 1), (batch_dim, seq_dim))
 
     return kernel

@@ -96,35 +96,39 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
 
 def product_by_factor(a: Spec, b: Spec, tb: bool) -> Into:
     """Make the product of a matrix with a `Factor`, transposed if the flag says so."""
-    rows, inner, columns = sizes = dimensions(a, b, False, tb)
+    sizes = dimensions(a, b, False, tb)
+
+    def by(product: Callable[..., None]) -> Callable[..., None]:
+        def call(a: Any, held: Any, out: Any) -> None:
+            factor = held.item()
+            if factor.array.shape != b.shape or factor.array.dtype != b.dtype:
+                raise Unfit
+            product(a, factor, out)
+
+        return call
 
     def by_numpy(a: Any, factor: Any, out: Any) -> None:
-        if factor.array.shape != b.shape or factor.array.dtype != b.dtype:
-            raise Unfit
         dot(a, factor.transposed() if tb else factor.array, out)
 
     def by_onednn() -> Into:
-        library = find_library() if a.dtype == _FLOAT32 else None
-        if library is None or prod(sizes) < _PACKED:
+        library = find_library() if a.dtype == _FLOAT32 and prod(sizes) >= _PACKED else None
+        if library is None:
             return usual
-        parts = _in_parts(_BY_NUMPY[False, tb], False) if prod(sizes) >= _LARGE else None
-        claimed = None if parts is None else (lambda a, factor, out: parts(a, factor.array, out))
+        parts = _in_parts(_BY_NUMPY[False, tb], False)
+        claimed = None if prod(sizes) < _LARGE else (lambda a, factor, out: parts(a, factor.array, out))
         try:
             run = Product(library, sizes, False, tb, False, claimed=claimed, is_shared=True)
         except OneDnnError:
             return usual
 
-        def call(a: Any, held: Any, out: Any) -> None:
-            factor = held.item()
-            if factor.array.shape != b.shape or factor.array.dtype != b.dtype:
-                raise Unfit
+        def by_library(a: Any, factor: Any, out: Any) -> None:
             _library()
             run(contiguous(a), factor, out)
 
-        return Into(call, is_guarded=True)
+        return Into(by(by_library), is_guarded=True)
 
     alone = by_numpy if prod(sizes) <= _MOST_ALONE else _alone(by_numpy)
-    usual = Into(lambda a, held, out: alone(a, held.item(), out), is_guarded=True, beside_onednn=by_onednn)
+    usual = Into(by(alone), is_guarded=True, beside_onednn=by_onednn)
     return usual
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from dtfctl.runtime.kernels.into.threads import adapts, by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import Library, arguments
 
-
 # Bytes of a line of the caches.
 _LINE = 64
 
@@ -59,12 +58,14 @@ class Shared(Operand):
         if self.copied:
             self.memory = library.memory(wanted)
         self._nbytes = library.nbytes(wanted)
-        self._layout = library.layout(wanted)
+        # A square matrix and what it is transposed are wanted in one layout.
+        self._form = library.layout(plain), library.layout(wanted)
 
     def load(self, array: Any) -> None:
-        self.library.point(self.memory, array.form(self._layout, self._packed) if self.copied else array.array)
+        self.library.point(self.memory, array.form(self._form, self._packed) if self.copied else array.array)
 
     def _packed(self, array: Any) -> Any:
+        assert self._load is not None
         packed = aligned(self._nbytes)
         self.library.point(self.array, np.ascontiguousarray(array))
         self.library.point(self.memory, packed)
