@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
-from dtfctl.runtime.ops.op_defs.binary import less, maximum, minimum
+from dtfctl.runtime.ops.op_defs.binary import less
 
 
 @overload
@@ -55,14 +55,42 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
     """Cast with values outside the target's range clamped to it."""
     with name_scope(name, "saturate_cast") as scope:
         value = convert_to_tensor(value, name="value")
-        wanted = as_dtype(dtype).base_dtype
-        have = value.dtype.base_dtype
-        low, high = max(have.min, wanted.min), min(have.max, wanted.max)
-        if have.min < wanted.min:
-            value = maximum(value, constant(have.np.type(low), have))
-        if have.max > wanted.max:
-            value = minimum(value, constant(have.np.type(high), have))
+        wanted, have = as_dtype(dtype).base_dtype, value.dtype.base_dtype
+        if have.is_complex and not wanted.is_complex:
+            value = real(value)
+            have = value.dtype.base_dtype
+        if have.is_complex:
+            low, high = _common_range(have.real_dtype, wanted.real_dtype)
+            if low > have.real_dtype.min or high < have.real_dtype.max:
+                low, high = low * (1 + 1j), high * (1 + 1j)
+                value = _clamped(value, low, high)
+        else:
+            value = _clamped(value, *_common_range(have, wanted.real_dtype))
         return cast(value, wanted, scope)
+
+
+def _common_range(have: DType, wanted: DType) -> tuple[Any, Any]:
+    """Give the least and the largest number of one type that another can take, too."""
+    kind, number = have.np.type, int if have.is_integer else float
+    least, most = _number(wanted.min), _number(wanted.max)
+    low, high = kind(number(max(_number(have.min), least))), kind(number(min(_number(have.max), most)))
+    # Rounded to fewer digits a bound may be past what can be taken: then it is the number before.
+    if _number(low) < least:
+        low = np.nextafter(low, kind(0))
+    if _number(high) > most:
+        high = np.nextafter(high, kind(0))
+    return low, high
+
+
+def _number(value: Any) -> int | float:
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def _clamped(value: Tensor, low: Any, high: Any) -> Tensor:
+    kind = value.dtype.base_dtype
+    return apply_op(
+        "ClipByValue", "clamp", t=value, clip_value_min=constant(low, kind), clip_value_max=constant(high, kind)
+    )
 
 
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:

@@ -15,6 +15,7 @@ from tests.interop.fronts.programs import (
     distributions,
     feature_columns,
     found,
+    models,
     networks,
     surfaces,
     training,
@@ -31,5 +32,5 @@ def _programs(*modules: ModuleType) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-PROGRAMS = _programs(training, networks, control, surfaces, found)
+PROGRAMS = _programs(training, networks, control, surfaces, found, models)
 OLDER = _programs(distributions, feature_columns, translation)

@@ -222,3 +222,19 @@ def sparse_placeholders(tf: Any) -> Any:
     runs = [(t, {s: value, n: [3, 4]} if i == 0 else {s: value}) for i, (s, t) in enumerate(zip(made, dense))]
     parts = {made[0].indices: value.indices, made[0].values: value.values, n: [3, 5]}
     return [([known, names], {}), *runs, (dense[0], parts)]
+
+
+def saturated(tf: Any) -> Any:
+    """What is cast with saturation is clamped to what both types have."""
+    x = tf.constant([1e20, -1e20, 5e9, 254.6, -0.5, np.inf, -np.inf], tf.float32)
+    whole = tf.constant([3_000_000_000, -3_000_000_000, 70_000, -1], tf.int64)
+    small = tf.constant([255, 0, 128], tf.uint8)
+    kinds = (tf.uint8, tf.int16, tf.int32, tf.float16)
+    # Bounds of 64 bits overflow in TensorFlow.
+    cast = [tf.saturate_cast(v, kind) for v in (x, whole, small) for kind in kinds]
+    cast += [tf.saturate_cast(v, kind) for v in (x, small) for kind in (tf.float32, tf.float64)]
+    both = tf.complex(tf.constant([1e39, -1.0], tf.float64), tf.constant([2.0, -1e39], tf.float64))
+    cast += [tf.saturate_cast(both, tf.complex64), tf.saturate_cast(x, tf.complex64)]
+    slope = tf.gradients(tf.saturate_cast(x, tf.float16), x)[0]
+    parts = [[tf.real(c), tf.imag(c)] for c in cast[-2:]]
+    return [([tf.cast(c, tf.float64) for c in cast[:-2]], {}), (slope, {}), (parts, {})]
