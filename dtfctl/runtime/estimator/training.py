@@ -165,12 +165,19 @@ class _Evaluator:
         self.results: tuple[Any, Any] = (None, [])
 
     def evaluate(self) -> bool:
-        """Evaluate the newest checkpoint, if it is new; tells whether it was."""
+        """Evaluate the newest checkpoint, if it is new; tells whether that was done."""
         path = self._estimator.latest_checkpoint()
         if not path or path == self._last:
             return False
         spec = self._spec
-        metrics = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
+        try:
+            metrics = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
+        except (ValueError, tf.errors.OpError):
+            if tf.train.checkpoint_exists(path):
+                raise
+            # Training saves faster than is evaluated, and keeps only the newest.
+            tf.logging.warning("%s was deleted before it was evaluated; the next one is.", path)
+            return False
         final = self._max_steps is not None and metrics["global_step"] >= self._max_steps
         exported = []
         for exporter in spec.exporters:

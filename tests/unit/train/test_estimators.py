@@ -58,6 +58,41 @@ def test_the_chief_of_a_cluster_trains_on_its_ps_and_evaluates(tmp_path: Path, m
     del served
 
 
+def test_an_evaluator_goes_on_where_a_checkpoint_is_gone_before_it_is_read(tmp_path: Path, monkeypatch: Any) -> None:
+    """Training that saves faster than is evaluated has deleted what the evaluator found; that ended the evaluator."""
+    config = tf.estimator.RunConfig(str(tmp_path), save_checkpoints_steps=2, keep_checkpoint_max=1)
+    trained = tf.estimator.Estimator(model, config=config).train(data, steps=2)
+    asked = []
+
+    def while_training_goes_on() -> Any:
+        if not asked:
+            with tf.Graph().as_default():
+                trained.train(data, steps=4)
+        asked.append(trained.latest_checkpoint())
+        return data()
+
+    task = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "evaluator", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    evaluator = tf.estimator.Estimator(model, config=tf.estimator.RunConfig(str(tmp_path)))
+    spec = tf.estimator.EvalSpec(while_training_goes_on, steps=2, start_delay_secs=0, throttle_secs=0)
+    metrics, _ = tf.estimator.train_and_evaluate(evaluator, tf.estimator.TrainSpec(data, max_steps=6), spec)
+    assert metrics["global_step"] == 6
+    assert len(asked) == 2
+
+
+def test_an_evaluator_whose_checkpoint_cannot_be_read_fails(tmp_path: Path, monkeypatch: Any) -> None:
+    def wider(features: Any, labels: Any, mode: str) -> Any:
+        tf.get_variable("another", [2])
+        return model(features, labels, mode)
+
+    tf.estimator.Estimator(model, str(tmp_path)).train(data, steps=2)
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {}, "task": {"type": "evaluator", "index": 0}}))
+    evaluator = tf.estimator.Estimator(wider, str(tmp_path))
+    spec = tf.estimator.EvalSpec(data, steps=2, start_delay_secs=0, throttle_secs=0)
+    with pytest.raises(tf.errors.NotFoundError, match="another"):
+        tf.estimator.train_and_evaluate(evaluator, tf.estimator.TrainSpec(data, max_steps=2), spec)
+
+
 def test_tasks_of_tf_config(monkeypatch: Any) -> None:
     cluster = {"chief": ["a:1"], "ps": ["b:1", "b:2"], "worker": ["c:1", "c:2"]}
 
