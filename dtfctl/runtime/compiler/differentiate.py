@@ -6,7 +6,6 @@ arguments, zeros where nothing flows. Calls inside the body become SymbolicGradi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 
 from dtfctl.protocol import graph_pb2
@@ -14,18 +13,15 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnimplementedError
 from dtfctl.runtime.framework.func_graph import FuncGraph
+from dtfctl.runtime.framework.function_bodies import AttrMap, boundary, import_body
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.gradients import as_dense, gradients
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.framework.importer import import_graph_def
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.framework.structural_ops import BOUNDARIES
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 SYMBOLIC_GRADIENT = "SymbolicGradient"
-
-AttrMap = Mapping[str, graph_pb2.AttrValue]
 
 
 def gradient_of(library: FunctionLibrary, attrs: AttrMap) -> graph_pb2.NameAttrList | None:
@@ -62,28 +58,10 @@ def differentiate(library: FunctionLibrary, name: str, body: graph_pb2.GraphDef)
         scopes.enter_context(outer.as_default())
         graph = FuncGraph(f"{name}_grad", outer)
         scopes.enter_context(graph.as_default())
-        args = _boundary(body, "_Arg")
-        returned = _boundary(body, "_Retval")
-        given = {n.name: graph.add_argument(_dtype(n), TensorShape(None), n.name) for n in args}
-        flowing = [graph.add_argument(_dtype(n), TensorShape(None), "grad") for n in returned]
-        inner = graph_pb2.GraphDef(versions=body.versions)
-        inner.node.extend(n for n in body.node if n.op not in BOUNDARIES)
-        for node in inner.node:
-            kept = [i for i in node.input if not (i.startswith("^") and i[1:] in given)]
-            del node.input[:]
-            node.input.extend(kept)
-        used = {i.split(":")[0] for n in inner.node for i in n.input}
-        sources = [n.input[0] for n in returned]
+        xs = [graph.add_argument(_dtype(n), TensorShape(None), n.name) for n in boundary(body, "_Arg")]
+        flowing = [graph.add_argument(_dtype(n), TensorShape(None), "grad") for n in boundary(body, "_Retval")]
         try:
-            ends = import_graph_def(
-                inner,
-                {f"{k}:0": v for k, v in given.items() if k in used},
-                [_output(s) for s in sources if s.split(":")[0] not in given],
-                name="body",
-            )
-            found = iter(ends or ())
-            ys = [given[s.split(":")[0]] if s.split(":")[0] in given else next(found) for s in sources]
-            xs = list(given.values())
+            ys = import_body(body, xs, "body")
             pairs = [(y, dy) for y, dy in zip(ys, flowing) if _flows(y)]
             grads = gradients([y for y, _ in pairs], xs, [dy for _, dy in pairs], name="gradient") if pairs else []
             grads = grads or [None] * len(xs)
@@ -97,16 +75,8 @@ def differentiate(library: FunctionLibrary, name: str, body: graph_pb2.GraphDef)
         return graph.to_function_def(f"{name}_grad")
 
 
-def _boundary(body: graph_pb2.GraphDef, op: str) -> list[graph_pb2.NodeDef]:
-    return sorted((n for n in body.node if n.op == op), key=lambda n: n.attr["index"].i)
-
-
 def _dtype(node: graph_pb2.NodeDef) -> dtypes.DType:
     return dtypes.as_dtype(node.attr["T"].type)
-
-
-def _output(text: str) -> str:
-    return f"{text}" if ":" in text else f"{text}:0"
 
 
 def _flows(tensor: Tensor) -> bool:

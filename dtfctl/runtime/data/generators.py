@@ -44,7 +44,11 @@ def described(output_types: Any, output_shapes: Any, output_signature: Any) -> S
         raise TypeError("Either `output_signature` or `output_types` must be specified.")
     template = _tupled(output_types)
     types = tuple(as_dtype(t) for t in nest.flatten(template))
-    shapes = tuple(_shapes(template, _tupled(output_shapes))) if output_shapes is not None else ()
+    shapes = (
+        tuple(as_shape(s) for s in nest.flatten_up_to(template, _tupled(output_shapes)))
+        if output_shapes is not None
+        else ()
+    )
     return Structure(template, types, shapes or (TensorShape(None),) * len(types))
 
 
@@ -103,24 +107,13 @@ def _tupled(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _shapes(types: Any, shapes: Any) -> list[TensorShape]:
-    """Return the shapes in the order of the types; a shape may be a tuple itself."""
-    if isinstance(types, dict):
-        return [shape for key in sorted(types) for shape in _shapes(types[key], shapes[key])]
-    if isinstance(types, tuple):
-        if len(types) != len(shapes):
-            raise ValueError(f"output_shapes {shapes} do not have the structure of output_types {types}")
-        return [shape for t, s in zip(types, shapes) for shape in _shapes(t, s)]
-    return [as_shape(shapes)]
-
-
 def _element(value: Any, structure: Structure) -> list[Any]:
     """Check one element's leaves and return them.
 
     Raises:
         TypeError: it has another structure, or a leaf is of another type or shape than was said.
     """
-    leaves = [value] if not nest.is_nested(structure.template) else _leaves(structure.template, value)
+    leaves = _leaves(structure.template, value)
     out: list[Any] = []
     for leaf, (dtype, shape, kind) in zip(leaves, structure.leaves, strict=True):
         if isinstance(kind, SparseLeaf):
@@ -192,13 +185,10 @@ def _made(values: Iterator[Tensor], dtype: DType, shape: TensorShape, kind: Leaf
 
 
 def _leaves(template: Any, value: Any) -> list[Any]:
-    if isinstance(template, dict) and isinstance(value, dict) and template.keys() == value.keys():
-        return [leaf for key in sorted(template) for leaf in _leaves(template[key], value[key])]
-    if isinstance(template, tuple) and isinstance(value, (tuple, list)) and len(template) == len(value):
-        return [leaf for t, v in zip(template, value) for leaf in _leaves(t, v)]
-    if isinstance(template, (dict, tuple)):
+    try:
+        return nest.flatten_up_to(template, value)
+    except (TypeError, ValueError) as e:
         raise TypeError(
             f"`generator` yielded an element that did not match the expected structure. The expected structure was "
             f"{template}, but the yielded element was {value!r}."
-        )
-    return [value]
+        ) from e

@@ -11,6 +11,7 @@ from dtfctl.runtime.data.structure import AnyDataset, Structure, as_structure
 from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.errors import OutOfRangeError
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.ragged_ops.mapping import RaggedTensorSpec
@@ -84,8 +85,11 @@ class Iterator:
             mine, theirs = (getattr(each, f"output_{what}") for each in (self, dataset))
             if not _alike(mine, theirs):
                 raise TypeError(f"Expected output {what} {mine!r} but got dataset with output {what} {theirs!r}.")
-        with context.get_default_graph().colocate_with(self._resource.op):
-            return make_op("MakeIterator", name, dataset=dataset.variant, iterator=self._resource)
+        with (
+            name_scope(name, "make_initializer") as scope,
+            context.get_default_graph().colocate_with(self._resource.op),
+        ):
+            return make_op("MakeIterator", scope, dataset=dataset.variant, iterator=self._resource)
 
     def get_next(self, name: str | None = None) -> Any:
         """Take the next element; OutOfRangeError when there is none."""

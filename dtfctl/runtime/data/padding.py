@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dtfctl.runtime.data.structure import Structure
@@ -18,26 +17,19 @@ def padded_to(shapes: Any, structure: Structure) -> list[TensorShape]:
         return list(structure.shapes)
     if len(structure.types) == 1:
         return [as_shape(shapes[0] if isinstance(shapes, tuple) and _is_shape(shapes[0]) else shapes)]
-    return [as_shape(s) for s in _leaves_like(shapes, structure)]
+    return [as_shape(s) for s in nest.flatten_up_to(structure.template, shapes)]
 
 
 def _is_shape(value: Any) -> bool:
     return isinstance(value, (TensorShape, list, tuple))
 
 
-def _leaves_like(value: dict[Any, Any] | Sequence[Any], structure: Structure) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return [value[k] for k in sorted(value)]
-    if len(value) != len(structure.types):
-        raise ValueError(f"padded_shapes has {len(value)} items, the elements have {len(structure.types)}")
-    return value
-
-
 def padding_of(values: Any, structure: Structure) -> list[Tensor]:
-    """Give what fills up each component: zeros and empty strings, where nothing else is asked for."""
-    given = [None] * len(structure.types) if values is None else nest.flatten(values)
-    if len(given) != len(structure.types):
-        raise ValueError(f"padding_values has {len(given)} items, the elements have {len(structure.types)}")
+    """Give what fills up each component: zeros and empty strings, where nothing else is asked for; one for all."""
+    number = len(structure.types)
+    given = nest.flatten(values) if nest.is_nested(values) else [values] * number
+    if len(given) != number:
+        raise ValueError(f"padding_values has {len(given)} items, the elements have {number}")
     return [
         convert_to_tensor(("" if t is dtypes.string else 0) if v is None else v, t)
         for v, t in zip(given, structure.types)

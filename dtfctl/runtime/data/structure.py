@@ -361,10 +361,8 @@ def as_structure(types: Any, shapes: Any = None, classes: Any = None) -> Structu
     leaves = [t if leaf_of(t) else as_dtype(t) for t in nest.flatten(types)]
     if shapes is None:
         known = [TensorShape(None)] * len(leaves)
-    elif len(leaves) == 1:
-        known = [shapes if leaf_of(shapes) else as_shape(shapes)]
     else:
-        known = [s if leaf_of(s) else as_shape(s) for s in (shapes.values() if isinstance(shapes, dict) else shapes)]
+        known = [s if leaf_of(s) else as_shape(s) for s in nest.flatten_up_to(types, shapes)]
     of_class = [None] * len(leaves) if classes is None else nest.flatten(classes)
     parts = [(t, s, legacy_leaf(c, t, s)) for t, s, c in zip(leaves, known, of_class, strict=True)]
     return Structure.of_leaves(types, parts)

@@ -19,7 +19,7 @@ from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import find_gradient
-from dtfctl.runtime.framework.structural_ops import CALLS, WITH_BODIES
+from dtfctl.runtime.framework.structural_ops import BRANCHES, CALLS, WITH_BODIES
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
@@ -247,7 +247,7 @@ class _Backward:
 
     @staticmethod
     def _accepts_none(op: Operation) -> bool:
-        return op.type in WITH_BODIES
+        return op.type in WITH_BODIES | BRANCHES
 
     def _sum(self, tensor: Tensor) -> Any:
         grads = self.gathered.get(tensor)

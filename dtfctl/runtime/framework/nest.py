@@ -42,6 +42,30 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return list(mapping)
 
 
+def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
+    """List what `input_tree` has where the leaves of `shallow_tree` are: leaves, or structures such as shapes.
+
+    Raises:
+        TypeError: where `shallow_tree` has a structure, `input_tree` has none of its kind.
+        ValueError: they have other numbers of items or other keys there.
+    """
+    if not is_nested(shallow_tree):
+        return [input_tree]
+    if isinstance(shallow_tree, Mapping):
+        if not isinstance(input_tree, Mapping):
+            raise TypeError(f"Expected a mapping with the keys {list(shallow_tree)}, not {input_tree!r}")
+        if input_tree.keys() != shallow_tree.keys():
+            raise ValueError(f"Expected the keys {list(shallow_tree)}, not {list(input_tree)}")
+        pairs = [(shallow_tree[key], input_tree[key]) for key in _sorted_keys(shallow_tree)]
+    else:
+        if not isinstance(input_tree, (list, tuple)):
+            raise TypeError(f"Expected a sequence of {len(shallow_tree)} items, not {input_tree!r}")
+        if len(input_tree) != len(shallow_tree):
+            raise ValueError(f"Expected {len(shallow_tree)} items, not {len(input_tree)}: {input_tree!r}")
+        pairs = list(zip(shallow_tree, input_tree))
+    return [leaf for shallow, item in pairs for leaf in flatten_up_to(shallow, item)]
+
+
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
     """Put the leaves of `flat_sequence` into the shape of `structure`.
 

@@ -8,12 +8,15 @@ from typing import Any
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import IndexedSlices
 from dtfctl.runtime.framework.func_graph import FuncGraph
+from dtfctl.runtime.framework.function_bodies import body_graph
 from dtfctl.runtime.framework.gradients import as_dense, gradients
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.structural_ops import CASES, IFS, WHILES
 
 _numbers = itertools.count()
 
@@ -42,12 +45,45 @@ def match_captures(bodies: Sequence[FuncGraph], arguments: int) -> list[Tensor]:
 def bodies_of(op: Operation) -> list[Any]:
     """Find the graphs that an op's functions were built as, which their gradients are built from.
 
+    An op that was imported has functions of a library: they are made graphs again.
+
     Raises:
-        LookupError: the op was imported, and has only functions of a library.
+        LookupError: it is a loop whose first variable does not count iterations, as those of other makers.
     """
     if op._bodies is None:
-        raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
+        op._bodies = _imported_bodies(op)
     return op._bodies
+
+
+def _imported_bodies(op: Operation) -> list[FuncGraph]:
+    if op.type in IFS:
+        names, inputs = [op.attr("then_branch"), op.attr("else_branch")], op.inputs[1:]
+    elif op.type in CASES:
+        names, inputs = op.attr("branches"), op.inputs[1:]
+    elif op.type in WHILES:
+        names, inputs = [op.attr("cond"), op.attr("body")], op.inputs
+    else:
+        names, inputs = [op.attr("f")], op.inputs
+    shapes = [t.shape for t in inputs]
+    if op.type in WHILES and op.attr("output_shapes"):
+        shapes = op.attr("output_shapes")
+    bodies = [body_graph(op.graph, name, inputs, shapes) for name in names]
+    if op.type in WHILES and not _counts(bodies[1]):
+        raise LookupError(
+            f"The gradient of '{op.name}' ({op.type}) needs a loop whose first variable counts its iterations. Build "
+            "the loop with tf.while_loop here instead of importing it."
+        )
+    return bodies
+
+
+def _counts(body: FuncGraph) -> bool:
+    """Tell whether the first variable of a loop's body is a number that each iteration adds 1 to."""
+    op = body.outputs[0].op
+    while op.type == "Identity":
+        op = op.inputs[0].op
+    if op.type not in ("AddV2", "Add") or body.inputs[0].shape.rank != 0:
+        return False
+    return op.inputs[0] is body.inputs[0] and constant_value(op.inputs[1]) == 1
 
 
 def is_differentiable(tensor: Tensor) -> bool:

@@ -9,6 +9,7 @@ import dtfctl.runtime.ops.function
 import dtfctl.runtime.ops.while_loop  # noqa: F401  (these modules register the gradients of their own ops)
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.gradients import as_dense
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
@@ -23,6 +24,32 @@ def _shape_of(tensor: Tensor) -> Tensor:
 
 def _any_shape() -> Tensor:
     return constant(-1, dtypes.int32)
+
+
+@register_gradient("Switch", "RefSwitch")
+def _switch(op: Operation, *grads: Any) -> Any:
+    """Take the gradient of the side that ran; where nothing comes back from it, zeros, which are dead as that is."""
+    if all(g is None for g in grads):
+        return None, None
+    sides = [apply_op("ZerosLike", x=y) if g is None else as_dense(g) for y, g in zip(op.outputs, grads)]
+    return apply_op_outputs("Merge", inputs=sides)[0], None
+
+
+@register_gradient("Merge", "RefMerge")
+def _merge(op: Operation, grad: Any, _: Any) -> Any:
+    """Hand the gradient to the input that was alive; to the others it is dead, as they are."""
+    if grad is None:
+        return [None] * len(op.inputs)
+    alive = [apply_op("Equal", x=op.outputs[1], y=i) for i in range(len(op.inputs))]
+    return [apply_op_outputs("Switch", data=as_dense(grad), pred=chosen)[1] for chosen in alive]
+
+
+@register_gradient("Exit", "RefExit")
+def _exit(op: Operation, grad: Any) -> Any:
+    raise LookupError(
+        f"The gradient of '{op.name}' goes through a loop of Enter and Exit, which was imported. Build the loop with "
+        "tf.while_loop here, or stop the gradient after it with tf.stop_gradient."
+    )
 
 
 @register_gradient("TensorListPushBack")

@@ -238,3 +238,78 @@ def saturated(tf: Any) -> Any:
     slope = tf.gradients(tf.saturate_cast(x, tf.float16), x)[0]
     parts = [[tf.real(c), tf.imag(c)] for c in cast[-2:]]
     return [([tf.cast(c, tf.float64) for c in cast[:-2]], {}), (slope, {}), (parts, {})]
+
+
+def padded_structures(tf: Any) -> Any:
+    """Shapes to pad to stand in structures, as lists, tuples and shapes."""
+
+    def rows(i: Any) -> Any:
+        return tf.fill([i + 1], i), {"y": tf.cast(i, tf.float32), "s": (tf.fill([i, 2], 0.5), tf.as_string(i))}
+
+    data = tf.data.Dataset.range(4).map(rows)
+    shapes = ([None], {"y": [], "s": (tf.TensorShape([None, 2]), tf.TensorShape([]))})
+    first = data.padded_batch(2, shapes)
+    second = data.padded_batch(
+        2, ((5,), {"y": (), "s": ([4, 3], [])}), (tf.constant(-1, tf.int64), {"y": 0.0, "s": (9.0, "x")})
+    )
+    made = [tf.data.make_one_shot_iterator(d).get_next() for d in (first, second)]
+    types, known = tf.data.get_output_types(first), tf.data.get_output_shapes(first)
+    again = tf.data.Iterator.from_structure(types, known)
+    made.append(again.get_next())
+    tf.constant([str(v.shape) for part in made for v in (part[0], part[1]["y"], *part[1]["s"])], name="shapes")
+    numbers = tf.data.Dataset.from_tensors(([1, 2], [3])).padded_batch(1, ([3], [2]), padding_values=7)
+    start = again.make_initializer(first, name="start")
+    third = tf.data.make_one_shot_iterator(numbers).get_next()
+    return [(start, {}), (made, {}), (made, {}), (third, {}), ("shapes:0", {})]
+
+
+def imported_control_flow(tf: Any) -> Any:
+    """A graph that was written down and read again is trained: gradients go through its conditions and loops."""
+    with tf.Graph().as_default() as written:
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        p = tf.placeholder(tf.bool, [], name="p")
+        w = tf.get_variable("w", initializer=[[0.5, -0.25], [0.75, 1.0]], use_resource=False)
+        b = tf.get_variable("b", initializer=[0.1, 0.2], use_resource=True)
+        chosen = tf.cond(p, lambda: tf.tanh(tf.matmul(x, w)) + b, lambda: tf.square(x) * b, name="chosen")
+
+        def body(i: Any, v: Any) -> Any:
+            return i + 1, tf.cond(
+                p, lambda: tf.matmul(v, w) + tf.sin(v), lambda: tf.cond(i < 1, lambda: v * b, lambda: v)
+            )
+
+        _, looped = tf.while_loop(lambda i, _: i < 3, body, [0, chosen], shape_invariants=[tf.TensorShape([]), x.shape])
+        tf.reduce_sum(looped, name="looped")
+        tf.reduce_sum(chosen * chosen, name="squared")
+        meta = tf.train.export_meta_graph(graph=written)
+    tf.train.import_meta_graph(meta)
+    graph = tf.get_default_graph()
+    looped, squared, x = (graph.get_tensor_by_name(f"{name}:0") for name in ("looped", "squared", "x"))
+    slopes = tf.gradients(squared, [x, *tf.trainable_variables()]) + tf.gradients(
+        looped, [x, *tf.trainable_variables()]
+    )
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(squared)
+    slopes = [tf.convert_to_tensor(s) for s in slopes]
+    data = [[1.0, 2.0], [-0.5, 0.25]]
+    return [
+        ([looped, squared, slopes], {x: data, "p:0": True}),
+        ([looped, squared, slopes], {x: data, "p:0": False}),
+        (train, {x: data, "p:0": True}),
+        (squared, {x: data, "p:0": True}),
+    ]
+
+
+def switched(tf: Any) -> Any:
+    """Gradients of conditions that are made of Switch and Merge, as graphs that TensorFlow has written have them."""
+    p, q = tf.placeholder(tf.bool, [], name="p"), tf.placeholder(tf.bool, [], name="q")
+    w = tf.get_variable("w", initializer=[1.0, -2.0, 3.0], use_resource=True)
+    x = tf.identity(w)
+    no, yes = tf.raw_ops.Switch(data=x, pred=p)
+    first, second = tf.raw_ops.Switch(data=yes, pred=tf.raw_ops.Switch(data=q, pred=p)[1])
+    inner = tf.raw_ops.Merge(inputs=[tf.sin(first), second * second])[0]
+    outer, index = tf.raw_ops.Merge(inputs=[tf.exp(no) + no, inner])
+    # One branch has nothing to do with x.
+    only = tf.raw_ops.Merge(inputs=[tf.raw_ops.Switch(data=tf.ones([3]), pred=p)[0], tf.sqrt(tf.abs(yes))])[0]
+    slopes = [tf.gradients(t, x)[0] for t in (outer * x, only, outer + only)]
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(outer * only))
+    feeds = [{p: a, q: b} for a, b in ((True, True), (True, False), (False, True))]
+    return [([outer, index, only, slopes], feed) for feed in feeds] + [(train, feed) for feed in feeds] + [(w, {})]
