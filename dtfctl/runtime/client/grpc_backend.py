@@ -21,6 +21,7 @@ from dtfctl.runtime.framework.errors import (
     error_from_code,
 )
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.services.answer import is_cut_off
 from dtfctl.runtime.services.client_service import MAX_SIGNATURES, NAME
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
 from dtfctl.runtime.services.job_scope import METADATA_KEY
@@ -65,7 +66,7 @@ class _Stub:
         except grpc.RpcError as e:
             error: Any = e
             code, details = error.code(), error.details() or ""
-            if code is grpc.StatusCode.UNAVAILABLE:
+            if code is grpc.StatusCode.UNAVAILABLE or is_cut_off(code, details):
                 raise UnavailableError(f"The master at {self.address} cannot be reached: {details}") from None
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise DeadlineExceededError(f"Deadline Exceeded: {method} of the master at {self.address}") from None

@@ -9,6 +9,11 @@ import grpc
 from dtfctl.runtime.framework.errors import DeadlineExceededError, UnavailableError, error_from_code
 
 
+def is_cut_off(code: grpc.StatusCode, details: str) -> bool:
+    """Tell whether a call ended because its server did: gRPC says cancelled then, and no task says so little."""
+    return code is grpc.StatusCode.CANCELLED and (details in ("", "CANCELLED") or details.startswith("Received RST"))
+
+
 class Answer:
     """An answer to come.
 
@@ -35,7 +40,7 @@ class Answer:
             code, details = error.code(), error.details() or ""
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise DeadlineExceededError(f"{self._where} did not answer {self._method} in time") from None
-            if code is grpc.StatusCode.UNAVAILABLE:
+            if code is grpc.StatusCode.UNAVAILABLE or is_cut_off(code, details):
                 raise UnavailableError(f"{self._where} cannot be reached: {details}") from None
             raise error_from_code(code.value[0], details) from None
         except grpc.FutureCancelledError:

@@ -30,6 +30,8 @@ from dtfctl.runtime.services.calls import (
     Handler,
     Refused,
     Stream,
+    Unanswered,
+    Unary,
     no_method,
     when_left,
 )
@@ -99,6 +101,7 @@ class CoreCallServer:
         # Calls that gRPC's core will still say something about, and how many handlers run: also of calls that are over.
         self._calls: set[CoreCall] = set()
         self._running = 0
+        self._unanswered = Unanswered()
         self._is_started = False
         self._is_stopping = False
         # What is asked of the core besides: a next call, and to be told when it is shut down.
@@ -124,6 +127,9 @@ class CoreCallServer:
         guard.forever(self._serve, name="dtf-calls").start()
         for gate in self._gates:
             gate.start()
+
+    def answered(self, most_s: float) -> bool:
+        return self._unanswered.wait(most_s)
 
     def stop(self, grace_s: float) -> threading.Event:
         """Take no more calls, and cancel those that have not ended in that time. The event is set when all is over."""
@@ -196,6 +202,8 @@ class CoreCallServer:
         elif handler is None:
             call.end(grpc.StatusCode.UNIMPLEMENTED, no_method(call.method))
         else:
+            if isinstance(handler, Unary):
+                call.counted(self._unanswered)
             _begin(call, handler)
 
     def _ask_for_call(self) -> None:
@@ -263,6 +271,12 @@ class CoreCall:
         self._is_headed = False
         self._is_ended = False
         self._on_gone: list[Callable[[], object]] = []
+        self._counted_by: Unanswered | None = None
+
+    def counted(self, by: Unanswered) -> None:
+        """Be counted until it is over."""
+        self._counted_by = by
+        by.add(1)
 
     # What handlers ask ------------------------------------------------------------------------------------------------
 
@@ -385,6 +399,8 @@ class CoreCall:
             is_last = self._begun == 0
         if is_last:
             self._server.forget(self)
+            if self._counted_by is not None:
+                self._counted_by.add(-1)
 
 
 class _Requests(Iterator[bytes]):

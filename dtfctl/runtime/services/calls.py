@@ -99,6 +99,26 @@ class Stream:
 Handler: TypeAlias = Unary | Stream
 
 
+class Unanswered:
+    """Counts requests that were not answered yet; methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Note that so many have come, or been answered where it is less than none."""
+        with self._changed:
+            self._count += count
+            if not self._count:
+                self._changed.notify_all()
+
+    def wait(self, most_s: float) -> bool:
+        """Wait until there are none; False where there still are after that time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._count, most_s)
+
+
 class CallServer(Protocol):
     """Serves calls. Methods may be called from any thread."""
 
@@ -110,6 +130,9 @@ class CallServer(Protocol):
 
     def start(self) -> None:
         """Serve; returns at once."""
+
+    def answered(self, most_s: float) -> bool:
+        """Wait until what has come is answered, but for streams; False where something is not after that time."""
 
     def stop(self, grace_s: float) -> threading.Event:
         """Take no more calls, and cancel those that have not ended in that time. The event is set when all is over."""

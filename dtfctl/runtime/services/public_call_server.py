@@ -24,6 +24,8 @@ from dtfctl.runtime.services.calls import (
     Handler,
     Refused,
     Stream,
+    Unanswered,
+    Unary,
     no_method,
     when_left,
 )
@@ -51,6 +53,7 @@ class PublicCallServer:
             _Threads(), handlers=[_Methods(self)], options=tuple(options), maximum_concurrent_rpcs=most_calls
         )
         self._lock = threading.Lock()
+        self._unanswered = Unanswered()
         self._gates: list[Gate] = []
         self._is_started = False
         self._is_stopping = False
@@ -72,6 +75,9 @@ class PublicCallServer:
         self._server.start()
         for gate in self._gates:
             gate.start()
+
+    def answered(self, most_s: float) -> bool:
+        return self._unanswered.wait(most_s)
 
     def stop(self, grace_s: float) -> threading.Event:
         with self._lock:
@@ -102,6 +108,8 @@ class PublicCallServer:
         for gate in self._gates:
             gate.known(call.peer().removeprefix(THROUGH_GATE))
         handler = self._find(method)
+        if isinstance(handler, Unary):
+            call.counted(self._unanswered)
         try:
             if handler is None:
                 call.refuse(grpc.StatusCode.UNIMPLEMENTED, no_method(method))
@@ -144,6 +152,12 @@ class PublicCall:
         self._on_gone: list[Callable[[], object]] = []
         if not context.add_callback(self._over):
             self._is_gone = True
+
+    def counted(self, by: Unanswered) -> None:
+        """Be counted until it is over."""
+        by.add(1)
+        if not self._context.add_callback(lambda: by.add(-1)):
+            by.add(-1)
 
     @property
     def is_gone(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,8 @@ from dtfctl.runtime.steps.threads import submit
 log = logging.getLogger(__name__)
 LOOK_S = 5.0
 """How often a task looks whether its certificate was renewed."""
+# What a stopping server has to answer what it was asked takes so long at most.
+_ANSWERS_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -266,20 +269,26 @@ class TaskServer:
         if self.config.socket_path is not None:
             forget_local_master(f"unix:{self.config.socket_path}")
         # Streams from peers never end by themselves, so requests are waited for by count.
-        ended = [server.stop(grace_s) for server in servers[1:]]
+        ended = [server.stop(grace_s + _ANSWERS_S) for server in servers[1:]]
+        until = time.monotonic() + grace_s
         for event in ended:
-            event.wait(grace_s + 1.0)
-        # Whoever trains takes that for the loss of a task, and goes on with those that come after it.
+            event.wait(max(until - time.monotonic(), 0.0))
+        # Whoever trains takes that for the loss of a task, and goes on with those that come after it. A call that is
+        # cancelled before it is answered would be taken for somebody's wish.
         reason = UnavailableError(f"{self.config.task} is stopping")
         self.worker.cancel_all(reason)
         self.master.close(reason)
+        until = time.monotonic() + _ANSWERS_S
+        for server in servers:
+            server.stop(_ANSWERS_S)
+            server.answered(max(until - time.monotonic(), 0.0))
         self._client_service.close()
         self._exchange.close()
         self._peers.close()
         self._foreign.close()
         self._links.close()
-        for server in servers[:1]:
-            server.stop(0).wait(5.0)
+        for event in [server.stop(0) for server in servers]:
+            event.wait(5.0)
         if servers and self.config.socket_path is not None:
             self.config.socket_path.unlink(missing_ok=True)
 
