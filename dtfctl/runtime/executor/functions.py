@@ -15,7 +15,7 @@ from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
-from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 
@@ -74,6 +74,17 @@ class FunctionRunner:
             for function in self._functions.values():
                 function.retire()
 
+    def iteration(self, loop: _Function, condition: _Function) -> _Function | None:
+        """Find or make what runs a loop's body and then its condition; None where that is not to be done at once."""
+        key = loop.key + b"/then/" + condition.key
+        with self._lock:
+            found = self._functions.get(key)
+            if found is None:
+                found = _Iteration.of(loop, condition, key)
+                if found is not None:
+                    self._functions[key] = found
+            return found
+
     def _find(self, function: graph_pb2.NameAttrList) -> _Function:
         key = function.SerializeToString(deterministic=True)
         with self._lock:
@@ -87,6 +98,7 @@ class _Function:
     """One instantiation. Planned when first needed, since functions may call themselves."""
 
     def __init__(self, runner: FunctionRunner, function: graph_pb2.NameAttrList, key: bytes) -> None:
+        self.key = key
         self._runner = runner
         self._function = function
         self._scope = f"{function.name}/{key.hex()}" if function.attr else function.name
@@ -125,6 +137,14 @@ class _Function:
             _DEPTH.value = depth
         return results
 
+    def then(self, condition: PreparedFunction) -> PreparedFunction | None:
+        assert isinstance(condition, _Function)
+        return self._runner.iteration(self, condition)
+
+    def body(self) -> FunctionBody:
+        """Instantiate it."""
+        return instantiate(self._runner.library, self._function.name, self._function.attr)
+
     def lists_of_loop(self, condition: PreparedFunction) -> frozenset[int]:
         self._plan()
         return self._changed & condition.unread()
@@ -156,7 +176,7 @@ class _Function:
 
     def _make(self) -> Executor:
         runner = self._runner
-        body = instantiate(runner.library, self._function.name, self._function.attr)
+        body = self.body()
         self._inputs, self._outputs = len(body.args), len(body.results)
         self._changed, self._unread = loop_lists.changed(body), loop_lists.unread(body)
         graph = _needed(body)
@@ -165,6 +185,49 @@ class _Function:
         return runner.make_executor(
             graph, runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope
         )
+
+
+class _Iteration(_Function):
+    """A loop's body and then, of what it gives, the loop's condition: one plan for both."""
+
+    def __init__(self, loop: _Function, key: bytes, body: FunctionBody) -> None:
+        super().__init__(loop._runner, loop._function, key)
+        self._scope = f"{loop._scope}/then"
+        self._body = body
+
+    @classmethod
+    def of(cls, loop: _Function, condition: _Function, key: bytes) -> _Iteration | None:
+        """Make it; None where the condition has effects, or is not one value of the loop's."""
+        body, asked = loop.body(), condition.body()
+        if len(asked.results) != 1 or asked.controls or len(asked.args) != len(body.results):
+            return None
+        if any(n.signature.is_stateful and n.op != "_Arg" for n in asked.graph):
+            return None
+        return cls(loop, key, _joined(body, asked))
+
+    def body(self) -> FunctionBody:
+        return self._body
+
+
+def _joined(body: FunctionBody, asked: FunctionBody) -> FunctionBody:
+    graph = body.graph
+    given = dict(zip(asked.args, (result.inputs[0] for result in body.results)))
+    last = max((node.rank for node in graph), default=0) + 1
+    copies: dict[Node, Node] = {}
+    for node in asked.graph:
+        if node in given:
+            continue
+        name = node.name
+        while name in graph.nodes:
+            name += "_"
+        copies[node] = graph.add(node.copy(name))
+        copies[node].rank += last
+    for node, copy in copies.items():
+        copy.inputs = [given[e.node] if e.node in given else Edge(copies[e.node], e.slot) for e in node.inputs]
+        copy.control_inputs = [given[c].node if c in given else copies[c] for c in node.control_inputs]
+    result = copies[asked.results[0]]
+    result.turn_into(result.signature, {**result.raw_attrs, "index": graph_pb2.AttrValue(i=len(body.results))})
+    return FunctionBody(body.name, graph, body.args, (*body.results, result), body.controls)
 
 
 def _needed(body: FunctionBody, whole: NodeGraph | None = None) -> NodeGraph:

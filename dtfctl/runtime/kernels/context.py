@@ -46,6 +46,11 @@ class PreparedFunction(Protocol):
     def __call__(self, inputs: Sequence[Any], step: StepContext) -> list[Any]:
         """Run the function, and return its outputs for these inputs."""
 
+    def then(self, condition: PreparedFunction) -> PreparedFunction | None:
+        """Return this body of a loop with one more output, the loop's condition of the others; None where it has
+        effects, or is no single value.
+        """
+
     def lists_of_loop(self, condition: PreparedFunction) -> frozenset[int]:
         """Find the values of a loop with this body that are tensor lists which it may change in place."""
 

@@ -122,14 +122,17 @@ def _reverse_sequence(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"seq_lens({int(np.argmax(lengths < 0))}) < 0")
         if lengths.size and lengths.max() > n:
             raise InvalidArgumentError(f"seq_lens({int(np.argmax(lengths > n))}) > input.dims({seq_dim})")
-        moved = np.moveaxis(x, (batch_dim, seq_dim), (0, 1))
         place = np.arange(n)
         length = lengths.astype(np.intp).reshape(-1, 1)
         index = np.where(place < length, length - 1 - place, place)
+        entries = np.arange(batch).reshape(-1, 1)
+        first = seq_dim % x.ndim, batch_dim % x.ndim
+        if max(first) > 1:
+            out = np.moveaxis(x, (batch_dim, seq_dim), (0, 1))[entries, index]
+            return np.ascontiguousarray(np.moveaxis(out, (0, 1), (batch_dim, seq_dim)))
         # Rows by one number each: numpy takes three times as long by two.
-        rows = moved.reshape(batch * n, *moved.shape[2:])
-        out = rows.take(np.arange(batch).reshape(-1, 1) * n + index, axis=0)
-        return np.moveaxis(out, (0, 1), (batch_dim, seq_dim))
+        numbers = entries * n + index if first == (1, 0) else (index * batch + entries).T
+        return x.reshape(batch * n, *x.shape[2:]).take(numbers, axis=0)
 
     return kernel
 

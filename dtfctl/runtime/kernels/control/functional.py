@@ -100,18 +100,27 @@ def _goes_on(outputs: Sequence[Any]) -> bool:
 def while_op(k: KernelBuild) -> Kernel:
     condition, body = _prepare(k, "cond"), _prepare(k, "body")
     lists: frozenset[int] | None = None
+    iteration: PreparedFunction | None = None
 
     def run(step: StepContext, *inputs: Any) -> Any:
-        nonlocal lists
+        nonlocal lists, iteration
         if lists is None:
+            iteration = body.then(condition)
             lists = body.lists_of_loop(condition)
         values: Sequence[Any] = own(inputs, lists) if lists else inputs
         check = step.cancellation.check
-        while _goes_on(condition(values, step)):
+        goes_on = _goes_on(condition(values, step))
+        while goes_on:
             check()
-            values = body(values, step)
+            if iteration is not None:
+                *values, last = iteration(values, step)
+                goes_on = truth(last)
+            else:
+                values = body(values, step)
             if len(values) != len(inputs):
                 raise InvalidArgumentError(f"While loop body returned {len(values)} arguments. Expected: {len(inputs)}")
+            if iteration is None:
+                goes_on = _goes_on(condition(values, step))
         return released(values, lists) if lists else values
 
     return run
