@@ -7,6 +7,7 @@ from typing import Any
 from dtfctl.runtime.ops import losses
 from dtfctl.runtime.ops.losses import (
     add_loss,
+    compute_weighted_loss,
     get_losses,
     get_regularization_losses,
     get_total_loss,
@@ -15,11 +16,14 @@ from dtfctl.runtime.ops.losses import (
 __all__ = [
     "absolute_difference",
     "add_loss",
+    "compute_weighted_loss",
+    "cosine_distance",
     "get_losses",
     "get_regularization_losses",
     "get_total_loss",
     "hinge_loss",
     "log_loss",
+    "mean_pairwise_squared_error",
     "mean_squared_error",
     "sigmoid_cross_entropy",
     "softmax_cross_entropy",
@@ -35,6 +39,25 @@ def absolute_difference(predictions: Any, labels: Any = None, weights: Any = 1.0
 def mean_squared_error(predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None) -> Any:
     """Return the mean of (predictions - labels) squared."""
     return losses.mean_squared_error(labels, predictions, weights, scope)
+
+
+def mean_pairwise_squared_error(
+    predictions: Any, labels: Any = None, weights: Any = 1.0, scope: str | None = None
+) -> Any:
+    """Return the mean of how differences of predictions differ from those of labels, squared."""
+    return losses.mean_pairwise_squared_error(labels, predictions, weights, scope)
+
+
+def cosine_distance(
+    predictions: Any,
+    labels: Any = None,
+    axis: int | None = None,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    dim: int | None = None,
+) -> Any:
+    """Return 1 minus the cosine of the angle between unit vectors; `dim` is the former name of `axis`."""
+    return losses.cosine_distance(labels, predictions, dim if axis is None else axis, weights, scope)
 
 
 def log_loss(

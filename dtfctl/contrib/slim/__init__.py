@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.contrib import losses, metrics
 from dtfctl.contrib.arg_scope import add_arg_scope, arg_scope, arg_scoped_arguments, current_arg_scope, has_arg_scope
 from dtfctl.contrib.framework import (
     add_model_variable,
@@ -26,4 +27,3 @@ from dtfctl.contrib.framework import (
 )
 from dtfctl.contrib.layers import *
 from dtfctl.contrib.slim import evaluation, learning, model_analyzer
-from dtfctl.runtime.ops import losses, metrics

@@ -8,6 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 
+class Error(Exception):
+    """What is wrong with a flag."""
+
+
+class IllegalFlagValueError(Error):
+    """A flag has a value that it may not have."""
+
+
+class ValidationError(Error):
+    """A validator raises it with what is wrong."""
+
+
 class Flag:
     """A declared flag, as `FLAGS["name"]` and `FLAGS.__flags` give it.
 
@@ -22,6 +34,21 @@ class Flag:
         self.name, self.default, self.help, self.value = name, default, help, default
         self.present = 0
         self.options = options
+        self.validators: list[tuple[Callable[[Any], Any], str]] = []
+
+    def check(self) -> None:
+        """Ask the validators.
+
+        Raises:
+            IllegalFlagValueError: one refuses the value.
+        """
+        for validator, message in self.validators:
+            try:
+                right = validator(self.value)
+            except ValidationError as e:
+                right, message = False, str(e)
+            if not right:
+                raise IllegalFlagValueError(f"flag --{self.name}={self.value}: {message}")
 
     def words(self) -> list[str]:
         """Write the flag as a command line gives it; nothing where it is None."""
@@ -36,7 +63,7 @@ class Flag:
         return [f"--{self.name}={self.value}"]
 
 
-class _Flags:
+class FlagValues:
     """Values of the declared flags; the command line is parsed at the first access."""
 
     def __init__(self) -> None:
@@ -79,6 +106,11 @@ class _Flags:
         missing = [n for n in self._required if n in self and self[n].value is None]
         if missing:
             parser.error(f"flag --{missing[0]} must be given")
+        try:
+            for flag in self._flags().values():
+                flag.check()
+        except IllegalFlagValueError as e:
+            parser.error(str(e))
         unknown = [a for a in rest if a.startswith("-") and a != "-"]
         if unknown and not known_only:
             parser.error(f"unknown flag {unknown[0]}")
@@ -101,6 +133,7 @@ class _Flags:
             raise AttributeError(f"No flag '{name}' is defined")
         self._parse_once()
         self[name].value = value
+        self[name].check()
 
     def __delattr__(self, name: str) -> None:
         if name not in self:
@@ -164,17 +197,20 @@ class _Flags:
         self.__dict__["_parsed"] = False
 
     def validate_all_flags(self) -> None:
-        """Check that required flags have values.
+        """Check that required flags have values, and that validators take the values.
 
         Raises:
             ValueError: one has none.
+            IllegalFlagValueError: a validator refuses one.
         """
+        for flag in self._flags().values():
+            flag.check()
         for name in self._required:
             if name in self and self[name].value is None:
                 raise ValueError(f"flag --{name}=None: Flag --{name} must have a value other than None.")
 
 
-FLAGS = _Flags()
+FLAGS = FlagValues()
 
 
 def _boolean(text: str) -> bool:
@@ -203,7 +239,7 @@ def _check_default(value: Any, lower: float | None, upper: float | None, name: s
         raise ValueError(f"flag --{name}={value}: not in [{lower}, {upper}]")
 
 
-def _require(name: str, required: bool, default: Any, flag_values: _Flags) -> None:
+def _require(name: str, required: bool, default: Any, flag_values: FlagValues) -> None:
     if required:
         if default is not None:
             raise ValueError(f"Default value must be None. Flag --{name} is required, its default is {default!r}.")
@@ -211,7 +247,7 @@ def _require(name: str, required: bool, default: Any, flag_values: _Flags) -> No
 
 
 def DEFINE_string(
-    name: str, default: str | None, help: str, flag_values: _Flags = FLAGS, required: bool = False
+    name: str, default: str | None, help: str, flag_values: FlagValues = FLAGS, required: bool = False
 ) -> None:
     flag_values._declare(name, default, help, str)
     _require(name, required, default, flag_values)
@@ -223,7 +259,7 @@ def DEFINE_integer(
     help: str,
     lower_bound: int | None = None,
     upper_bound: int | None = None,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     required: bool = False,
 ) -> None:
     """Define a flag of a whole number, within bounds where there are any."""
@@ -236,7 +272,7 @@ def DEFINE_float(
     help: str,
     lower_bound: float | None = None,
     upper_bound: float | None = None,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     required: bool = False,
 ) -> None:
     """Define a flag of a number, within bounds where there are any."""
@@ -250,12 +286,18 @@ def _number(
     help: str,
     lower: float | None,
     upper: float | None,
-    flag_values: _Flags,
+    flag_values: FlagValues,
     required: bool,
 ) -> None:
     if default is not None and (lower is not None or upper is not None):
         _check_default(convert(default), lower, upper, name)
     flag_values._declare(name, default, help, _bounded(convert, lower, upper))
+    if lower is not None or upper is not None:
+
+        def within(value: Any) -> bool:
+            return value is None or ((lower is None or value >= lower) and (upper is None or value <= upper))
+
+        register_validator(name, within, f"not in [{lower}, {upper}]", flag_values)
     _require(name, required, default, flag_values)
 
 
@@ -263,7 +305,7 @@ def DEFINE_boolean(
     name: str,
     default: bool | None,
     help: str,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     module_name: str | None = None,
     required: bool = False,
 ) -> None:
@@ -280,7 +322,7 @@ def DEFINE_enum(
     default: str | None,
     enum_values: Sequence[str],
     help: str,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     module_name: str | None = None,
     required: bool = False,
 ) -> None:
@@ -289,7 +331,7 @@ def DEFINE_enum(
     _require(name, required, default, flag_values)
 
 
-def DEFINE_list(name: str, default: Any, help: str, flag_values: _Flags = FLAGS, required: bool = False) -> None:
+def DEFINE_list(name: str, default: Any, help: str, flag_values: FlagValues = FLAGS, required: bool = False) -> None:
     """Define a flag of comma-separated values."""
     start = _comma_list(default) if isinstance(default, str) else default
     flag_values._declare(name, start, help, _comma_list)
@@ -301,7 +343,7 @@ def _comma_list(text: str) -> list[str]:
 
 
 def _multi(
-    name: str, default: Any, help: str, convert: Callable[[str], Any], flag_values: _Flags, **options: Any
+    name: str, default: Any, help: str, convert: Callable[[str], Any], flag_values: FlagValues, **options: Any
 ) -> None:
     """Declare a flag that may be given several times; the values given replace the default."""
     start = default if default is None or isinstance(default, (list, tuple)) else [default]
@@ -319,7 +361,7 @@ class _Replacing(argparse.Action):
 
 
 def DEFINE_multi_string(
-    name: str, default: Any, help: str, flag_values: _Flags = FLAGS, required: bool = False
+    name: str, default: Any, help: str, flag_values: FlagValues = FLAGS, required: bool = False
 ) -> None:
     """Define a flag of strings: `--name=a --name=b`."""
     _multi(name, default, help, str, flag_values)
@@ -332,7 +374,7 @@ def DEFINE_multi_integer(
     help: str,
     lower_bound: int | None = None,
     upper_bound: int | None = None,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     required: bool = False,
 ) -> None:
     """Define a flag of whole numbers: `--name=1 --name=2`."""
@@ -346,7 +388,7 @@ def DEFINE_multi_float(
     help: str,
     lower_bound: float | None = None,
     upper_bound: float | None = None,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     required: bool = False,
 ) -> None:
     """Define a flag of numbers: `--name=0.1 --name=0.2`."""
@@ -359,7 +401,7 @@ def DEFINE_multi_enum(
     default: Any,
     enum_values: Sequence[str],
     help: str,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     case_sensitive: bool = True,
     required: bool = False,
 ) -> None:
@@ -378,7 +420,7 @@ def DEFINE_spaceseplist(
     default: Any,
     help: str,
     comma_compat: bool = False,
-    flag_values: _Flags = FLAGS,
+    flag_values: FlagValues = FLAGS,
     required: bool = False,
 ) -> None:
     """Define a flag of values between spaces; or commas too, with `comma_compat`."""
@@ -390,10 +432,52 @@ def DEFINE_spaceseplist(
     _require(name, required, default, flag_values)
 
 
-def mark_flag_as_required(flag_name: str, flag_values: _Flags = FLAGS) -> None:
+def mark_flag_as_required(flag_name: str, flag_values: FlagValues = FLAGS) -> None:
     flag_values._required.append(flag_name)
 
 
-def mark_flags_as_required(flag_names: Sequence[str], flag_values: _Flags = FLAGS) -> None:
+def mark_flags_as_required(flag_names: Sequence[str], flag_values: FlagValues = FLAGS) -> None:
     for name in flag_names:
         mark_flag_as_required(name, flag_values)
+
+
+def register_validator(
+    flag_name: str,
+    checker: Callable[[Any], Any],
+    message: str = "Flag validation failed",
+    flag_values: FlagValues = FLAGS,
+) -> None:
+    """Check a flag's value where the command line is parsed, and when it is set.
+
+    Args:
+        checker: tells whether it takes the value; it may raise ValidationError with what is wrong.
+    """
+    flag_values[flag_name].validators.append((checker, message))
+
+
+def validator(
+    flag_name: str, message: str = "Flag validation failed", flag_values: FlagValues = FLAGS
+) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Decorate a function that checks a flag's value."""
+
+    def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        register_validator(flag_name, function, message, flag_values)
+        return function
+
+    return decorate
+
+
+def mark_flags_as_mutual_exclusive(
+    flag_names: Sequence[str], required: bool = False, flag_values: FlagValues = FLAGS
+) -> None:
+    """Let at most one of some flags be given; one must be, with `required`."""
+
+    def only_one(_: Any) -> bool:
+        given = sum(flag_values[name].value is not None for name in flag_names)
+        return given == 1 if required else given <= 1
+
+    message = (
+        f"{'Exactly' if required else 'At most'} one of ({', '.join(flag_names)}) must have a value other than None."
+    )
+    for name in flag_names:
+        register_validator(name, only_one, message, flag_values)

@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
-from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.ops.array_ops import boolean_mask
-from dtfctl.runtime.ops.data_flow_ops.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from dtfctl.runtime.ops import summary
+from dtfctl.runtime.ops.array_ops import boolean_mask, size as size_of
+from dtfctl.runtime.ops.check_ops import Assert
+from dtfctl.runtime.ops.data_flow_ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from dtfctl.runtime.ops.math_ops.types import cast
+from dtfctl.runtime.ops.op_defs.binary import greater, maximum
 from dtfctl.runtime.ops.random_ops import random_shuffle
-from dtfctl.runtime.ops.variable_scope import get_variable
+from dtfctl.runtime.ops.sparse_ops.serialization import (
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.queue_runner import QueueRunner, add_queue_runner
 from dtfctl.values import value
@@ -33,11 +41,8 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
         raise ValueError(f"num_epochs must be > 0, not {num_epochs}.")
     graph = context.get_default_graph()
     with name_scope(name, "limit_epochs") as scope:
-        epochs = get_variable(
-            f"{scope}epochs".replace("/", "_"),
-            initializer=convert_to_tensor(0, dtypes.int64),
-            trainable=False,
-            collections=[GraphKeys.LOCAL_VARIABLES],
+        epochs = Variable(
+            constant(0, dtypes.int64), trainable=False, name="epochs", collections=[GraphKeys.LOCAL_VARIABLES]
         )
         counted = epochs.count_up_to(num_epochs)
         with graph.control_dependencies([counted]):
@@ -73,7 +78,17 @@ def input_producer(
         rows = limit_epochs(rows, num_epochs)
         queue = FIFOQueue(capacity, [rows.dtype.base_dtype], [shape], shared_name=shared_name, name=name or "queue")
         add_queue_runner(QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op))
+        if summary_name is not None:
+            _tell_how_full(queue, summary_name, capacity)
         return queue
+
+
+def _tell_how_full(queue: QueueBase, tag: str, capacity: int, kept: int = 0) -> None:
+    """Add a summary of the part of a queue that is full, of what is above `kept` elements."""
+    size = queue.size()
+    if kept:
+        size = maximum(0, size - kept)
+    summary.scalar(tag, cast(size, dtypes.float32) * (1.0 / (capacity - kept)))
 
 
 def string_input_producer(
@@ -95,7 +110,18 @@ def string_input_producer(
         raise ValueError("string_input_producer requires a non-null input tensor")
     with name_scope(name, "input_producer") as scope:
         strings = convert_to_tensor(string_tensor, dtypes.string)
-        return input_producer(strings, [], num_epochs, shuffle, seed, capacity, shared_name, None, scope, cancel_op)
+        some = greater(size_of(strings), 0)
+        with context.get_default_graph().control_dependencies(
+            [Assert(some, ["string_input_producer requires a non-null input tensor"])]
+        ):
+            strings = apply_op("Identity", input=strings)
+        return input_producer(
+            strings, [], num_epochs, shuffle, seed, capacity, shared_name, _part_of(capacity), scope, cancel_op
+        )
+
+
+def _part_of(capacity: int) -> str:
+    return f"fraction_of_{capacity}_full"
 
 
 def range_input_producer(
@@ -110,7 +136,8 @@ def range_input_producer(
     """Make a queue of the integers below `limit`."""
     with name_scope(name, "input_producer") as scope:
         numbers = apply_op("Range", start=0, limit=convert_to_tensor(limit, dtypes.int32), delta=1)
-        return input_producer(numbers, [], num_epochs, shuffle, seed, capacity, shared_name, None, scope)
+        tag = _part_of(capacity)
+        return input_producer(numbers, [], num_epochs, shuffle, seed, capacity, shared_name, tag, scope)
 
 
 def slice_input_producer(
@@ -324,7 +351,9 @@ def _joined(
         rows = []
         for tensors in tensors_list:
             items = [tensors[k] for k in keys] if keys is not None else _listed(tensors)
-            rows.append([convert_to_tensor(t) for t in items])
+            rows.append([t if isinstance(t, SparseTensor) else convert_to_tensor(t) for t in items])
+        sparse = [t if isinstance(t, SparseTensor) else None for t in rows[0]]
+        rows = [[_stored(t, how.enqueue_many) for t in row] for row in rows]
         queue = _queue(rows, how, shuffle)
         # Threads that read the same tensors run one op.
         ops: dict[int, Any] = {}
@@ -332,17 +361,56 @@ def _joined(
             if id(tensors) not in ops:
                 ops[id(tensors)] = _enqueue(queue, values, how.enqueue_many, keep_input)
         add_queue_runner(QueueRunner(queue, [ops[id(tensors)] for tensors in tensors_list]))
+        if shuffle is None:
+            _tell_how_full(queue, _part_of(how.capacity), how.capacity)
+        else:
+            tag = f"fraction_over_{shuffle[0]}_of_{how.capacity - shuffle[0]}_full"
+            _tell_how_full(queue, tag, how.capacity, shuffle[0])
         dequeue = queue.dequeue_up_to if how.allow_smaller else queue.dequeue_many
         out = dequeue(how.batch_size, name=scope)
         results = list(out) if isinstance(out, (list, tuple)) else [out]
+        if any(sparse):
+            results = _restored(results, sparse, how.enqueue_many)
     if keys is not None:
         return dict(zip(keys, results))
     # Of one tensor, or a list of one, a tensor.
     return results[0] if len(results) == 1 else results
 
 
+def _stored(value: Any, many: bool) -> Tensor:
+    """Give what a tensor is in a queue: a sparse one three strings, for each of its rows where it has many examples."""
+    if not isinstance(value, SparseTensor):
+        return convert_to_tensor(value)
+    return serialize_many_sparse(value) if many else serialize_sparse(value)
+
+
+def _restored(taken: list[Tensor], sparse: list[SparseTensor | None], many: bool) -> list[Any]:
+    """Make sparse tensors again of what was taken out of a queue; each result waits for all."""
+    found: list[Any] = []
+    for tensor, like in zip(taken, sparse):
+        if like is None:
+            found.append(tensor)
+            continue
+        rank = like.dense_shape.shape[0].value
+        if rank is not None and not many:
+            rank += 1
+        found.append(deserialize_many_sparse(tensor, like.dtype.base_dtype, rank))
+    values = [v.values.op if isinstance(v, SparseTensor) else v.op for v in found]
+
+    def after_all(tensor: Tensor) -> Tensor:
+        return apply_op("Identity", "control_dependency", input=tensor)
+
+    with context.get_default_graph().control_dependencies(values):
+        return [
+            SparseTensor(after_all(v.indices), after_all(v.values), after_all(v.dense_shape))
+            if isinstance(v, SparseTensor)
+            else after_all(v)
+            for v in found
+        ]
+
+
 def _listed(tensors: Any) -> list[Any]:
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    return [tensors] if isinstance(tensors, (Tensor, SparseTensor)) else list(tensors)
 
 
 def _queue(rows: list[list[Tensor]], how: _How, shuffle: tuple[int, int | None] | None) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from dtfctl.runtime.ops.variable_collections import (
 )
 from dtfctl.runtime.train import training_util
 from dtfctl.runtime.train.coordinator import Coordinator, LooperThread
+from dtfctl.runtime.train.graph_io import write_graph
 from dtfctl.runtime.train.queue_runner import start_queue_runners
 from dtfctl.runtime.train.saver import Saver
 from dtfctl.runtime.train.scaffold import Scaffold
@@ -99,6 +102,8 @@ class Supervisor:
             recovery_wait_secs=recovery_wait_secs,
         )
         self._graph_added = False
+        # As in TensorFlow: what is made now would be in no session.
+        self._graph.finalize()
 
     @property
     def is_chief(self) -> bool:
@@ -190,6 +195,8 @@ class Supervisor:
         return sess
 
     def _write_graph(self) -> None:
+        if self._logdir:
+            write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
         if self._summary_writer is not None and not self._graph_added:
             self._summary_writer.add_graph(self._graph)
             self._graph_added = True
@@ -210,8 +217,12 @@ class Supervisor:
             step = int(sess.run(self._global_step))
             self._summary_writer.add_session_log(summary_pb2.SessionLog(status=summary_pb2.SessionLog.START), step)
         threads: list[threading.Thread] = []
-        if self._save_summaries_secs and self._summary_writer is not None and self._summary_op is not None:
-            threads.append(LooperThread(self._coord, self._save_summaries_secs, self._write_summary, (sess,)))
+        if self._save_summaries_secs and self._summary_writer is not None:
+            if self._summary_op is not None:
+                threads.append(LooperThread(self._coord, self._save_summaries_secs, self._write_summary, (sess,)))
+            if self._global_step is not None:
+                every = self._save_summaries_secs
+                threads.append(_StepCounter(self._coord, every, sess, self._global_step, self._summary_writer))
         if self._saver is not None and self._save_model_secs:
             threads.append(LooperThread(self._coord, self._save_model_secs, self._save, (sess,)))
         for thread in threads:
@@ -224,6 +235,9 @@ class Supervisor:
 
     def _save(self, sess: Session) -> None:
         self._saver.save(sess, self._save_path, global_step=self._global_step)
+        if self._summary_writer is not None and self._global_step is not None:
+            saved = summary_pb2.SessionLog(status=summary_pb2.SessionLog.CHECKPOINT, checkpoint_path=self._save_path)
+            self._summary_writer.add_session_log(saved, int(sess.run(self._global_step)))
 
     def summary_computed(self, sess: Any, summary: Any, global_step: int | None = None) -> None:
         """Write a summary the program computed itself.
@@ -312,6 +326,24 @@ class Supervisor:
     WaitForStop = wait_for_stop
     Stop = stop
     StopOnException = stop_on_exception
+
+
+class _StepCounter(LooperThread):
+    """Writes down how many steps there were in a second."""
+
+    def __init__(self, coord: Coordinator, every: float, sess: Session, step: Any, writer: Any) -> None:
+        super().__init__(coord, every)
+        self._sess, self._step, self._writer = sess, step, writer
+
+    def start_loop(self) -> None:
+        self._since, self._last = time.monotonic(), int(self._sess.run(self._step))
+
+    def run_loop(self) -> None:
+        now, step = time.monotonic(), int(self._sess.run(self._step))
+        rate = (step - self._last) / (now - self._since) if now > self._since else math.inf
+        self._since, self._last = now, step
+        value = summary_pb2.Summary.Value(tag=f"{self._step.op.name}/sec", simple_value=rate)
+        self._writer.add_summary(summary_pb2.Summary(value=[value]), step)
 
 
 def _default_saver() -> Any:

@@ -149,3 +149,30 @@ def test_slim_trains_saves_and_evaluates(tmp_path: Path) -> None:
         op, feed = slim.assign_from_checkpoint(newest, slim.get_variables("out"))
         session.run(op, feed)
         assert session.run(loss) == pytest.approx(found)
+
+
+def test_slims_losses_and_metrics_take_predictions_before_labels() -> None:
+    """They are `tf.contrib`'s: with the arguments of `tf.losses` they gave other numbers in silence."""
+    logits, labels = tf.constant([[2.0, -1.0], [0.5, 1.5]]), tf.constant([[1.0, 0.0], [1.0, 0.0]])
+    ours = slim.losses.softmax_cross_entropy(logits, labels)
+    pairs = [
+        (ours, tf.losses.softmax_cross_entropy(labels, logits)),
+        (slim.losses.log_loss([0.25, 0.5], [1.0, 0.0]), tf.losses.log_loss([1.0, 0.0], [0.25, 0.5])),
+        (slim.losses.cosine_distance(logits, labels, dim=1), tf.losses.cosine_distance(labels, logits, 1)),
+        (slim.losses.mean_pairwise_squared_error(logits, 2 * labels, 0.5),
+         tf.losses.mean_pairwise_squared_error(2 * labels, logits, 0.5)),
+    ]  # fmt: skip
+    values, updates = slim.metrics.aggregate_metric_map(
+        {
+            "recall": slim.metrics.streaming_recall([1, 0, 0], [1, 1, 1]),
+            "iou": slim.metrics.streaming_mean_iou([0, 1, 1], [0, 1, 0], 2),
+            "less": slim.metrics.streaming_percentage_less([1.0, 2.0, 3.0, 4.0], 2.5),
+        }
+    )
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        for mine, theirs in pairs:
+            a, b = session.run([mine, theirs])
+            assert a == pytest.approx(b)
+        session.run(list(updates.values()))
+        assert session.run(values) == pytest.approx({"recall": 1 / 3, "iou": 0.5, "less": 0.5})

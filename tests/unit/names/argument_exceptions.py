@@ -28,7 +28,6 @@ EXCEPTIONS: dict[str, str] = {
     "distribute.experimental.MultiWorkerMirroredStrategy": SAME,
     "experimental.Optional": MADE_HERE,
     "flags.DEFINE_*": "flags are argparse's: what is absl's own is a TypeError",
-    "flags.mark_flag*": "flags are argparse's: what is absl's own is a TypeError",
     "flags.Flag": MADE_HERE,
     "flags.FLAGS": "is an object that parses a command line, as absl's is",
     "function": "no Python is rewritten into ops, whatever `autograph` says; the rest is a TypeError",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from typing import ClassVar
+
 import pytest
 
-from dtfctl.runtime.platform import flags
+from dtfctl.runtime.platform import app, flags
 
 
-def made(*line: str) -> flags._Flags:
-    found = flags._Flags()
+def made(*line: str) -> flags.FlagValues:
+    found = flags.FlagValues()
     flags.DEFINE_integer("steps", 3, "how many", flag_values=found)
     flags.DEFINE_string("name", None, "", found)
     flags.DEFINE_boolean("fast", False, "", found)
@@ -75,3 +78,57 @@ def test_a_required_flag_without_a_value_is_found() -> None:
     flags.mark_flag_as_required("name", found)
     with pytest.raises(ValueError, match="--name must have a value"):
         found.validate_all_flags()
+
+
+def test_bounds_and_validators_are_asked_where_a_flag_is_set() -> None:
+    """absl sets the value, and then refuses it."""
+    found = flags.FlagValues()
+    flags.DEFINE_integer("n", 3, "", lower_bound=0, flag_values=found)
+    flags.DEFINE_string("name", "a", "", found)
+    flags.DEFINE_string("other", None, "", found)
+
+    @flags.validator("name", "too long", found)
+    def short(value: str) -> bool:
+        if value == "?":
+            raise flags.ValidationError("no name")
+        return len(value) < 3
+
+    flags.mark_flags_as_mutual_exclusive(["name", "other"], True, found)
+    assert found(["program", "rest"]) == ["program", "rest"]
+    found.n = 7
+    with pytest.raises(flags.IllegalFlagValueError, match="n=-1"):
+        found.n = -1
+    found.n = 7
+    with pytest.raises(flags.IllegalFlagValueError, match="too long"):
+        found.name = "long"
+    with pytest.raises(flags.IllegalFlagValueError, match="no name"):
+        found.name = "?"
+    assert short("ab")
+    found.name = "b"
+    with pytest.raises(flags.IllegalFlagValueError, match="Exactly one of"):
+        found.other = "c"
+    with pytest.raises(SystemExit):
+        found(["program", "--name=longer"])
+
+
+def test_flags_that_were_declared_with_absl_are_parsed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `absl.flags` does is a stand-in's here: dtfctl does not need absl."""
+
+    class Absl:
+        Error = KeyError
+        given: ClassVar[list[list[str]]] = []
+
+        @classmethod
+        def FLAGS(cls, argv: list[str]) -> list[str]:
+            cls.given.append(argv)
+            if "--bad" in argv:
+                raise cls.Error("bad")
+            return [a for a in argv if a != "--theirs=1"]
+
+    monkeypatch.setitem(sys.modules, "absl.flags", Absl)
+    with pytest.raises(SystemExit) as ended:
+        app.run(lambda argv: argv, ["program", "rest", "--theirs=1"])
+    assert ended.value.code == ["program", "rest"]
+    assert Absl.given == [["program", "rest", "--theirs=1"]]
+    with pytest.raises(SystemExit, match="Flags parsing error: 'bad'"):
+        app.run(lambda argv: argv, ["program", "--bad"])

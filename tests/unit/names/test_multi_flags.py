@@ -7,8 +7,8 @@ import pytest
 from dtfctl.runtime.platform import flags
 
 
-def made() -> flags._Flags:
-    found = flags._Flags()
+def made() -> flags.FlagValues:
+    found = flags.FlagValues()
     flags.DEFINE_multi_string("s", ["x"], "", found)
     flags.DEFINE_multi_integer("n", 3, "", flag_values=found)
     flags.DEFINE_multi_float("f", None, "", flag_values=found)

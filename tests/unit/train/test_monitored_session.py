@@ -13,6 +13,7 @@ from dtfctl.runtime.train import progress
 from dtfctl.runtime.train.hooks import checkpoints
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunHook
 from tests.support.clusters import in_process_cluster
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -210,6 +211,25 @@ def test_supervisor_initializes_saves_and_stops(tmp_path) -> None:
             session.run(op)
         supervisor.saver.save(session, supervisor.save_path, global_step=step)
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-3")
+
+
+def test_a_supervisor_finalizes_the_graph_and_writes_it_down(tmp_path) -> None:
+    """As TensorFlow's, which also tells the steps per second and what was saved."""
+    step, op = counter()
+    supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=600, save_summaries_secs=600)
+    assert tf.get_default_graph().finalized
+    with pytest.raises(RuntimeError, match="finalized"):
+        tf.constant(1.0)
+    with supervisor.managed_session() as session:
+        session.run(op)
+        wait_until(lambda: tf.train.latest_checkpoint(str(tmp_path)), "a checkpoint")
+    assert f'name: "{step.op.name}"' in (tmp_path / "graph.pbtxt").read_text()
+    (events,) = tmp_path.glob("events*")
+    found = list(tf.train.summary_iterator(str(events)))
+    assert [v.tag for e in found for v in e.summary.value] == [f"{step.op.name}/sec"]
+    logs = [e.session_log for e in found if e.HasField("session_log")]
+    assert [log.status for log in logs] == [1, 3, 2]
+    assert logs[1].checkpoint_path == supervisor.save_path
 
 
 def test_progress_is_written_for_the_submitter(tmp_path, monkeypatch) -> None:

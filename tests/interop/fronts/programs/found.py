@@ -313,3 +313,46 @@ def switched(tf: Any) -> Any:
     train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(outer * only))
     feeds = [{p: a, q: b} for a, b in ((True, True), (True, False), (False, True))]
     return [([outer, index, only, slopes], feed) for feed in feeds] + [(train, feed) for feed in feeds] + [(w, {})]
+
+
+def queued_batches(tf: Any) -> Any:
+    """Queues of names, slices and batches, of sparse tensors too; their summaries say how full they are."""
+    names = tf.train.string_input_producer(["a b", "c", "d e f", ""], shuffle=False, num_epochs=2)
+    key = names.dequeue(name="key")
+    words = tf.string_split([key])
+    vector = tf.SparseTensor(words.indices[:, 1:], tf.strings.length(words.values), words.dense_shape[1:])
+    fed = tf.placeholder_with_default([[1.0, 2.0], [3.0, 4.0]], [None, 2])
+    batched = tf.train.batch([key, vector, words], 3, num_threads=2, capacity=20)
+    kept = tf.train.maybe_batch({"key": key, "words": vector}, tf.not_equal(key, "c"), 2, name="kept")
+    many = tf.SparseTensor([[0, 1], [2, 0]], [7, 8], [3, 2])
+    joined = tf.train.batch_join(
+        [[many, [1, 2, 3]], [many, [4, 5, 6]]], 4, enqueue_many=True, allow_smaller_final_batch=True
+    )
+    shuffled = tf.train.shuffle_batch([fed], 2, 10, 2, enqueue_many=True)
+    sliced = tf.train.slice_input_producer([[[1, 2], [3, 4]], ["x", "y"]], shuffle=False, capacity=6)
+    runners = tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)
+    parts = [batched[0], *batched[1:], kept["key"], kept["words"], *joined, shuffled, *sliced]
+    dense = [p for p in parts if isinstance(p, tf.Tensor)]
+    sparse = [p.indices.shape for p in parts if not isinstance(p, tf.Tensor)]
+    known = [str(shape) for shape in [*(t.shape for t in dense), *sparse]]
+    tf.constant([*known, *(r.name for r in runners), *(t.name for t in dense)], name="known")
+    fill = [tf.group(runner.enqueue_ops[0]) for runner in runners]
+    full = tf.summary.merge_all()
+    steps: list[Any] = [
+        ("known:0", {}),
+        (full, {}),
+        (fill[0], {}),
+        *[(fill[1], {})] * 3,
+        (fill[0], {}),
+        *[(fill[2], {})] * 3,
+    ]
+    steps += [
+        (fill[3], {}),
+        (tf.group(runners[3].enqueue_ops[1]), {}),
+        (fill[4], {}),
+        (fill[4], {}),
+        (fill[5], {}),
+        (full, {}),
+    ]
+    steps += [(batched, {}), ([kept["key"], kept["words"]], {}), (joined, {}), (sliced, {}), (sliced, {})]
+    return [*steps, (tf.shape(shuffled), {}), (full, {})]
