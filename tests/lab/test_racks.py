@@ -89,3 +89,73 @@ def test_groups_follow_racks_and_go_round_a_link_that_becomes_slow(
             assert ("worker/0", "worker/1") not in list(zip(order, [*order[1:], *order[:1]])), why
         finally:
             cluster.down(grace_s=1.0)
+
+
+STAGES = """
+import json
+
+import numpy as np
+
+import dtfctl.runtime as tf
+
+task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+workers = len(task.cluster_spec().as_dict()["worker"])
+devices = [f"/job:worker/task:{i}" for i in range(workers)]
+order = tf.distribute.experimental.devices_along_links(devices, task.master())
+pipeline = tf.distribute.experimental.Pipeline(order, microbatches=2)
+
+
+def model(x):
+    for stage in range(workers):
+        with pipeline.stage(stage):
+            x = tf.layers.dense(x, 8)
+    return tf.reduce_mean(x ** 2)
+
+
+step = pipeline.minimize(tf.train.GradientDescentOptimizer(0.01), model, (tf.constant(np.ones((4, 8), "f4")),))
+with tf.train.MonitoredTrainingSession(task.master()) as session:
+    losses = [float(session.run([step.loss, step.train_op])[0]) for _ in range(5)]
+print("found", json.dumps([[int(device.rpartition(":")[2]) for device in order], losses[-1] < losses[0]]))
+"""
+
+
+@pytest.mark.nightly
+def test_a_ps_and_stages_stand_along_good_links(
+    make_lab: Callable[[int], Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody says which racks there are: all is measured."""
+    lab = make_lab(5)
+    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "home"))
+    shell = Shell(tmp_path, {**os.environ, "NO_COLOR": "1"})
+    script = tmp_path / "stages.py"
+    script.write_text(STAGES)
+    here, there = [0, 3], [1, 2, 4]
+    with long_links(lab, 400e6, 0.0005) as share:
+
+        def slow(some: list[int], others: list[int], bits_s: float) -> None:
+            ends = [lab.names[i] for i in some], [lab.names[i] for i in others]
+            share(*ends, bits_s)
+            share(*reversed(ends), bits_s)
+
+        slow(here, there, 50e6)
+        slow([1], [2], 20e6)
+        cluster = Cluster.up(cluster_of(lab, ps=0, worker=5, slots=2)).cluster
+        assert cluster is not None
+        try:
+            host_of = {task.name: task.host for task in cluster.status().tasks}
+            assert [host_of[f"worker/{i}"] for i in range(5)] == [lab.address_of(name) for name in lab.names]
+            cluster.measure_links()
+            cluster.scale({"ps": 1})
+            (ps,) = (task for task in cluster.status().tasks if task.name == "ps/0")
+            # It has slow ways to the small rack alone; the first host in the spec has them to three others.
+            assert ps.host == lab.address_of(lab.names[4])
+            done = shell("submit", "--replication", "in-graph", str(script))
+            assert done.returncode == 0, done.stdout + done.stderr
+            (line,) = (line for line in done.stdout.splitlines() if "found " in line)
+            order, learned = json.loads(line.partition("found ")[2])
+            assert learned
+            assert order in ([*a, *b] for a in ([0, 3], [3, 0]) for b in ([1, 4, 2], [2, 4, 1])) or order in (
+                [*b, *a] for a in ([0, 3], [3, 0]) for b in ([1, 4, 2], [2, 4, 1])
+            ), order
+        finally:
+            cluster.down(grace_s=1.0)
