@@ -40,6 +40,19 @@ sys.stdin.read()
 """
 
 
+TASK = """
+import json
+import sys
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.train.server_lib import Server
+cluster, job, index, config = sys.argv[1:]
+config = config_pb2.ConfigProto.FromString(bytes.fromhex(config))
+server = Server(json.loads(cluster), job_name=job, task_index=int(index), config=config)
+print("ready", flush=True)
+server.join()
+"""
+
+
 class Runner:
     """A process that has imported a front end and runs files in forks of itself; it starts anew when it has died."""
 
@@ -56,6 +69,7 @@ class Runner:
         request = {
             "file": str(Path(options.source) / "tensorflow/python" / file),
             "target": target,
+            "task": [sys.executable, "-c", TASK] if side == "ours" else [],
             "records": str(records),
             "log": str(log_of(options, file, side)),
             "tests": tests,

@@ -1,8 +1,10 @@
 """Run test files of TensorFlow in processes of their own, forked from one that has imported it.
 
 Started by `tests.interop.tf_own_tests` with the Python that has TensorFlow: `python tf_own_tests_child.py SOURCE`; its
-requests are those of tf_own_tests_runs.py, with the "target" of sessions that name none. {"serve": N} asks for
-{"target"}, of a server of stock TensorFlow with N CPU devices that lives as long as this process.
+requests are those of tf_own_tests_runs.py, with the "target" of sessions that name none, and with the "task" that
+starts one of a cluster that tests ask their base for (a command, to which cluster, job, index and configuration are
+added); [] for TensorFlow's own. {"serve": N} asks for {"target"}, of a server of stock TensorFlow with N CPU devices
+that lives as long as this process.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ import ctypes
 import importlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import signal
+import subprocess
 import sys
 import types
 
@@ -65,13 +69,43 @@ alias("local_xla.xla.xla_data_pb2", "tensorflow.compiler.xla.xla_data_pb2")
 with contextlib.suppress(ImportError):
     writers = importlib.import_module("tensorflow.python.summary.writer")
     writers.fake_summary_writer = importlib.import_module(FAKE_WRITER)
+with contextlib.suppress(ImportError):
+    # Tests of strategies look for the program that Bazel has built of them, to start it again for more processes.
+    importlib.import_module("tensorflow.python.distribute.multi_process_lib")._is_enabled = lambda: False
+CLUSTERS = "tensorflow.python.distribute.multi_worker_test_base"
 tf.compat.v1.disable_v2_behavior()
 
 
-class Sessions:
-    """Leads sessions that name no target to the server that is judged, and counts their steps."""
+class Clusters:
+    """Starts the tasks of clusters that tests ask their base for, and knows where they are."""
 
-    def __init__(self, target):
+    def __init__(self, task):
+        self.targets = set()
+        base = importlib.import_module(CLUSTERS)
+        plain = base.server_lib
+
+        def serve(cluster, job_name, task_index, config=None, **options):
+            self.targets.add(f"grpc://{cluster.as_dict()[job_name][task_index]}")
+            if not task:
+                return plain.Server(cluster, job_name=job_name, task_index=task_index, config=config, **options)
+            asked = (config or config_pb2.ConfigProto()).SerializeToString().hex()
+            command = [*task, json.dumps(cluster.as_dict()), job_name, str(task_index), asked]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            if process.stdout.readline() != "ready\n":
+                raise RuntimeError(f"{job_name}/{task_index} does not serve")
+            return process
+
+        base.server_lib = types.SimpleNamespace(ClusterSpec=plain.ClusterSpec, Server=serve)
+
+
+class Sessions:
+    """Leads sessions that name no target to the server that is judged, and counts their steps.
+
+    Args:
+        clusters: whose sessions count as well.
+    """
+
+    def __init__(self, target, clusters):
         self.target = target
         self.steps = 0
         plain_init, plain_run, plain_callable = (
@@ -81,7 +115,7 @@ class Sessions:
         )
 
         def init(session, to="", graph=None, config=None):
-            session.judged = not to
+            session.judged = not to or to in clusters.targets
             if target and not to:
                 asked = config_pb2.ConfigProto()
                 if config is not None:
@@ -139,7 +173,8 @@ def main():
     stock = StockServer()
 
     def run(request):
-        tests.run_file(request, Sessions(request["target"]), lambda run_tests: setattr(googletest, "g_main", run_tests))
+        sessions = Sessions(request["target"], Clusters(request["task"]))
+        tests.run_file(request, sessions, lambda run_tests: setattr(googletest, "g_main", run_tests))
 
     tests.answer(sys.stdin, run, lambda request: {"target": stock.here(request["serve"])})
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compiler.collectives import mark_conditional
 from dtfctl.runtime.compiler.control_loops import LoopGuards, add_control_loops
 from dtfctl.runtime.compiler.devices import cpu_of, task_of
 from dtfctl.runtime.compiler.library import reachable_library
@@ -56,6 +57,7 @@ def split_by_task(
     namer = Namer(graph, suffix)
     guards = add_control_loops(graph, namer)
     assign_ranks(graph)
+    mark_conditional(graph)
     return _Splitter(graph, incarnations, task_of, namer, guards, bfloat16, is_far or (lambda _a, _b: True)).split()
 
 

@@ -24,6 +24,8 @@ AHEAD_ATTR = "_fetched_ahead"
 """The attribute of an op that takes a transfer which only the next step needs: all else goes before it."""
 URGENCY_ATTR = "_urgency"
 """The attribute of a collective that says how soon its result is needed, among those of its device; 0 for first."""
+CONDITIONAL_ATTR = "_conditional"
+"""The attribute of a collective that a conditional or a loop of version 1 may leave out."""
 SENDS = frozenset(("_Send", "_HostSend", "Send"))
 RECVS = frozenset(("_Recv", "_HostRecv", "Recv"))
 # What has no value unless it is fed.

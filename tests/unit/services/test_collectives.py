@@ -106,6 +106,29 @@ def test_tasks_of_one_client_compute_together(transport: str) -> None:
                     np.testing.assert_array_equal(result, value * 6)
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
+@pytest.mark.parametrize("is_merged_before", [False, True])
+def test_a_branch_of_a_conditional_of_version_1_computes_where_it_is_taken(
+    cluster: InProcessCluster, is_taken: bool, is_merged_before: bool
+) -> None:
+    """Nobody waits for what groups compute in the other branch: two sums at once there, and one here."""
+
+    def build() -> Any:
+        decides, value = tf.placeholder(tf.bool, [], "decides"), tf.ones([3])
+        if is_merged_before:  # of a conditional that is over, which leaves nothing out
+            value, _ = raw.Merge(inputs=raw.Switch(data=value, pred=decides))
+        other, taken = raw.Switch(data=reduce(value, TASKS, 1), pred=tf.identity(decides))
+        there = reduce(taken, TASKS, 2) + reduce(taken * 2, TASKS, 3)
+        return raw.Merge(inputs=[reduce(other * 5, TASKS, 4), there])[0]
+
+    clients = [Client(cluster, task, build) for task in range(TASKS)]
+    for _ in range(3):
+        for client in clients:
+            client.start({"decides:0": is_taken})
+        # 3 of each member; then 3 times that, and twice as much.
+        assert [client.end().tolist() for client in clients] == [[27.0 if is_taken else 45.0] * 3] * TASKS
+
+
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
 def test_each_order_gives_the_same_sum(transport: str) -> None:
     value = np.arange(300_000, dtype=np.int32)
