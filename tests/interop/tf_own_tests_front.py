@@ -7,6 +7,7 @@ that has absl.
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -18,8 +19,10 @@ ABSL = os.environ["DTF_TEST_ABSL"]
 # Helpers of tests; `framework.test_util` is not among them, it is what `tensorflow` stands for.
 HELPERS = re.compile(
     r"tensorflow\.python\.((data\.(experimental\.)?)?kernel_tests(\..*)?|framework\.(test_)?combinations"
-    r"|.*(_test_util|test_base|_test_ops|fake_summary_writer)|ops\.parallel_for\.test_util|data\.ops\.test_mode)$"
+    r"|.*(_test_util|test_base|_test_ops|fake_summary_writer)|ops\.parallel_for\.test_util|data\.ops\.test_mode"
+    r"|ops\.collective_ops)$"  # no program has its names; it makes raw ops
 )
+RAW_COLLECTIVES = "tensorflow.python.ops.gen_collective_ops"
 
 
 class FromSource:
@@ -29,6 +32,8 @@ class FromSource:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in ("absl", "six", "opt_einsum"):
             return importlib.machinery.PathFinder.find_spec(name, path or [ABSL])
+        if name == RAW_COLLECTIVES:
+            return importlib.machinery.ModuleSpec(name, RawCollectives)
         if not HELPERS.match(name):
             return None
         place = os.path.join(SOURCE, *name.split("."))
@@ -41,9 +46,31 @@ class FromSource:
         return None
 
 
+class RawCollectives:
+    """Makes the module of raw ops that TensorFlow's build generates: `collective_reduce` for CollectiveReduce."""
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        for op in COLLECTIVES:
+            if not op.startswith("_"):
+                name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", op).lower()
+                setattr(module, name, RawCollectives.positional(op))
+
+    @staticmethod
+    def positional(op):
+        inputs = [argument.name for argument in get_signature(op).inputs]
+        return lambda *given, **named: getattr(raw_ops, op)(**dict(zip(inputs, given)), **named)
+
+
 import tf_own_tests_runs as tests  # noqa: E402
 
-from dtfctl.runtime.api import test  # noqa: E402
+from dtfctl.runtime.api import raw_ops, test  # noqa: E402
+from dtfctl.runtime.framework.op_signature import get_signature  # noqa: E402
+from dtfctl.runtime.framework.structural_ops import COLLECTIVES  # noqa: E402
 from dtfctl.runtime.programs.as_tensorflow import install  # noqa: E402
 
 
@@ -56,6 +83,8 @@ class Steps:
 def main():
     install()
     sys.meta_path.insert(0, FromSource)
+    # What tests do before each, and no program.
+    importlib.import_module("tensorflow.python.eager.context")._reset_context = lambda: None
 
     def run(request):
         tests.run_file(request, Steps(), lambda run_tests: setattr(test, "main", run_tests))
