@@ -143,6 +143,14 @@ def test_products_outside_of_loops(rows: int, size: int) -> None:
     assert ops["_Factor"] == 1 and ops["_MatMulByFactor"] == 4 + 4 * 2
 
 
+def test_a_factor_of_few_products_stays() -> None:
+    x = tf.placeholder(F, [8, 6])
+    w = tf.get_variable("w", initializer=_random(6, 6))
+    losses = [tf.reduce_sum(tf.tanh(tf.matmul(x * k, w))) for k in (1.0, 2.0)]
+    _same([tf.gradients(losses, w)[0]], {x: _random(8, 6)})
+    assert "_Factor" not in _ops()
+
+
 def _swapped(w: Any, v: Any) -> Callable[..., Any]:
     return lambda n, a, b, y: (n + 1, b, a, tf.matmul(y, a))
 
@@ -183,8 +191,9 @@ def test_shapes_that_do_not_fit_are_refused_as_before() -> None:
     x = tf.placeholder(F, [None, None])
     w = tf.get_variable("w", initializer=_random(6, 6))
     y = x
-    for _ in range(3):
+    for _ in range(6):
         y = tf.matmul(y, w)
+    assert _ops()["_MatMulByFactor"] == 6
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(STEPS):

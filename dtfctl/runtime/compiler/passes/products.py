@@ -25,8 +25,9 @@ from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.structural_ops import WHILES
 
-# Products of one factor outside of loops from which on it is worth being held.
-_LEAST_SHARED = 3
+# Products of one factor outside of loops from which on it is worth being held: those of three steps and of their
+# gradients. A discriminator that is applied twice has four, of more rows, and adds its biases at once.
+_LEAST_SHARED = 6
 # Elements of a sum from which on gathering rows pays: smaller ones are in the caches that products add to.
 _LEAST_SUM = 1 << 16
 _TYPES = {dtypes.float32, dtypes.float64}
