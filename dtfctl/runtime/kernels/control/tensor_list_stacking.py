@@ -103,7 +103,9 @@ def tensor_list_from_tensor(k: KernelBuild) -> Kernel:
             )
         wanted = shape_from(shape)
         _check_rows(tensor, wanted)
-        return box(TensorList(dtype, wanted, [tensor[i, ...] for i in range(tensor.shape[0])]))
+        # A transposed tensor is copied once here, and not row by row by all that want rows as they lie in memory.
+        rows = k.xp_for("element_dtype").ascontiguousarray(tensor)
+        return box(TensorList(dtype, wanted, [rows[i, ...] for i in range(rows.shape[0])]))
 
     return run
 
