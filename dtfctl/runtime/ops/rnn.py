@@ -77,7 +77,7 @@ def dynamic_rnn(
         shapes = [TensorShape([static_batch]).concatenate(size) for size in nest.flatten(sizes)]
         results = [TensorArray(kind, size=steps, element_shape=shape) for shape in shapes]
 
-        def body(i: Tensor, held: Any, out: list[TensorArray]) -> Any:
+        def body(i: Tensor, out: list[TensorArray], held: Any) -> Any:
             given = []
             for x, source in zip(flat, sources, strict=True):
                 step = source.read(i)
@@ -89,12 +89,12 @@ def dynamic_rnn(
                 active = apply_op("Less", x=i, y=lengths)
                 parts = [_where(active, part, apply_op("ZerosLike", x=part)) for part in parts]
                 new = nest.map_structure(lambda n, o: _where(active, n, o), new, held)
-            return i + 1, new, [array.write(i, part) for array, part in zip(out, parts, strict=True)]
+            return i + 1, [array.write(i, part) for array, part in zip(out, parts, strict=True)], new
 
-        _, last, out = while_loop(
-            lambda i, s, o: apply_op("Less", x=i, y=steps),
+        _, out, last = while_loop(
+            lambda i, o, s: apply_op("Less", x=i, y=steps),
             body,
-            (constant(0), state, results),
+            (constant(0), results, state),
             parallel_iterations=parallel_iterations or 32,
             maximum_iterations=steps,
         )
@@ -185,17 +185,14 @@ def bidirectional_dynamic_rnn(
         return apply_op("ReverseV2", tensor=t, axis=[time_axis])
 
     with variable_scope(scope or "bidirectional_rnn"):
-        forward, state_fw = dynamic_rnn(
-            cell_fw, x, sequence_length, initial_state_fw, dtype, parallel_iterations, time_major=time_major, scope="fw"
-        )
-        backward, state_bw = dynamic_rnn(
-            cell_bw,
-            reverse(x),
-            sequence_length,
-            initial_state_bw,
-            dtype,
-            parallel_iterations,
-            time_major=time_major,
-            scope="bw",
-        )
+        with variable_scope("fw") as fw:
+            forward, state_fw = dynamic_rnn(
+                cell_fw, x, sequence_length, initial_state_fw, dtype, parallel_iterations, swap_memory, time_major, fw
+            )
+        with variable_scope("bw") as bw:
+            turned = reverse(x)
+            backward, state_bw = dynamic_rnn(
+                cell_bw, turned, sequence_length, initial_state_bw, dtype, parallel_iterations, swap_memory,
+                time_major, bw,
+            )  # fmt: skip
     return (forward, reverse(backward)), (state_fw, state_bw)

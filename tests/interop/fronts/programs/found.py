@@ -356,3 +356,25 @@ def queued_batches(tf: Any) -> Any:
     ]
     steps += [(batched, {}), ([kept["key"], kept["words"]], {}), (joined, {}), (sliced, {}), (sliced, {})]
     return [*steps, (tf.shape(shuffled), {}), (full, {})]
+
+
+def names_of_states(tf: Any) -> Any:
+    """What programs look up in frozen graphs: outputs and last states of recurrent networks by their names."""
+    x = tf.constant(np.cos(np.arange(30)).reshape(2, 3, 5), tf.float32)
+    cell = tf.nn.rnn_cell
+    made = [
+        tf.nn.dynamic_rnn(cell.LSTMCell(3), x, dtype=tf.float32),
+        tf.nn.dynamic_rnn(cell.GRUCell(3), x, [1, 2, 2], dtype=tf.float32, time_major=True, scope="major"),
+        tf.nn.bidirectional_dynamic_rnn(cell.GRUCell(3), cell.LSTMCell(2), x, dtype=tf.float32),
+        tf.nn.bidirectional_dynamic_rnn(cell.GRUCell(2), cell.GRUCell(3), x, [3, 1], dtype=tf.float32, scope="both"),
+        tf.nn.static_rnn(cell.BasicLSTMCell(3), tf.unstack(x, axis=1), dtype=tf.float32),
+    ]
+    with tf.variable_scope("outer"):
+        stack = cell.MultiRNNCell([cell.GRUCell(3), cell.LSTMCell(2, num_proj=4)])
+        made.append(tf.nn.dynamic_rnn(stack, x, dtype=tf.float32))
+
+    def leaves(value: Any) -> Any:
+        return [leaf for part in value for leaf in leaves(part)] if isinstance(value, (list, tuple)) else [value]
+
+    found = leaves(made)
+    return [(tf.constant([t.name for t in found]), {}), (found, {})]
