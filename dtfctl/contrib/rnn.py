@@ -191,6 +191,8 @@ class NASCell(RNNCell):
         use_bias: add a vector before the gates.
     """
 
+    _is_layer = True
+
     def __init__(
         self,
         num_units: int,

@@ -108,6 +108,8 @@ def dropout(
                 "`x.dtype` must be a floating point tensor as `x` will be scaled. " + f"Received: x.dtype={dtype}"
             )
         if number and rate == 0:
+            # The random ops that follow are numbered as if there were one here.
+            get_seed(seed)
             return values
         if number:
             scaled = apply_mixed("Mul", values, 1 / (1 - rate))

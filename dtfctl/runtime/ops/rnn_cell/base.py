@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
@@ -15,7 +18,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.array_ops.creation import zeros
 from dtfctl.runtime.ops.layer_arguments import snake_case
-from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+from dtfctl.runtime.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 from dtfctl.runtime.ops.variables import Variable
 
 Activation = Callable[[Tensor], Tensor]
@@ -37,6 +40,9 @@ class RNNCell:
 
     Subclasses define `state_size`, `output_size` and `call`.
     """
+
+    # Whether TensorFlow's is a layer, which enters no scope but its own.
+    _is_layer = False
 
     # For cells that do not call this constructor from theirs.
     _name: str | None = None
@@ -133,8 +139,13 @@ class RNNCell:
             with inside, name_scope(self._built_scope.original_name_scope or None):
                 return self.call(tensor, state)
         reuse, name = self._reuse, self.name
+        # TensorFlow enters the scope around once more for cells that are no layers: their ops have its name twice.
+        around = None if self._is_layer or scope is not None else get_variable_scope().name.split("/")[-1]
         # A name of its own in the scope around, unless it is to be shared, as TensorFlow's layers have.
-        with variable_scope(scope or name if reuse else scope, name, reuse=reuse) as opened:
+        with (
+            name_scope(around) if around else contextlib.nullcontext(),
+            variable_scope(scope or name if reuse else scope, name, reuse=reuse) as opened,
+        ):
             if not self.built:
                 self.build(nest.map_structure(lambda t: t.shape, tensor))
                 self.built = True
@@ -169,15 +180,24 @@ def _made(scope: Any) -> list[Any]:
 
 def zero_state_of(batch_size: Any, size: Any, dtype: Any) -> Tensor:
     """Make zeros of [batch_size, *size], statically as far as that is known."""
-    batch = convert_to_tensor(batch_size, dtypes.int32)
-    dims: list[Any]
+    shape, dims = _state_shape(batch_size, size)
+    out: Tensor = zeros(apply_op("ConcatV2", values=shape, axis=0), dtype)
+    # TensorFlow makes these ops once more to find the static shape: what follows is numbered after them.
+    _state_shape(batch_size, size)
+    out.set_shape(dims)
+    return out
+
+
+def _state_shape(batch_size: Any, size: Any) -> tuple[list[Tensor], list[int | None]]:
+    """Give two parts of a state's shape, and what is known of it."""
+    if isinstance(batch_size, (int, np.integer)):
+        batch = constant([int(batch_size)], dtypes.int32)
+        known = [int(batch_size)]
+    else:
+        batch = apply_op("ExpandDims", input=convert_to_tensor(batch_size, dtypes.int32), dim=0)
+        known = [None]
     if isinstance(size, Tensor):
         # As many as a memory has places, which only a step knows.
-        dims, sizes = [None], apply_op("Reshape", tensor=size, shape=[-1])
-    else:
-        dims = list(TensorShape(size).known())
-        sizes = constant(dims, dtypes.int32)
-    shape = apply_op("ConcatV2", values=[apply_op("ExpandDims", input=batch, dim=0), sizes], axis=0)
-    out: Tensor = zeros(shape, dtype)
-    out.set_shape([batch_size if isinstance(batch_size, int) else None, *dims])
-    return out
+        return [batch, apply_op("Reshape", tensor=size, shape=[-1])], [*known, None]
+    dims = list(TensorShape(size).known())
+    return [batch, constant(dims, dtypes.int32)], [*known, *dims]

@@ -15,21 +15,26 @@ from dtfctl.runtime.ops.rnn_cell.base import Activation, LSTMStateTuple, RNNCell
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
 
-def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "", initializer: Any = None) -> Tensor:
-    """Compute [inputs] . kernel + bias."""
-    joined = inputs[0] if len(inputs) == 1 else apply_op("ConcatV2", values=list(inputs), axis=1)
-    width = sum(int(t.shape[1].value or 0) for t in inputs)
+def _weights(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "", initializer: Any = None) -> Any:
+    """Get kernel and bias for inputs side by side; a cell gets all of its weights before it computes."""
     if any(t.shape[1].value is None for t in inputs):
         raise ValueError("Expected inputs of known size to a recurrent cell")
-    dtype = joined.dtype.base_dtype
+    width, dtype = sum(int(t.shape[1].value or 0) for t in inputs), inputs[0].dtype.base_dtype
     kernel = get_variable(f"{prefix}kernel", [width, size], dtype, initializer=initializer)
-    product = apply_op("MatMul", a=joined, b=kernel)
-    offset = get_variable(f"{prefix}bias", [size], dtype, initializer=bias)
-    return apply_op("BiasAdd", value=product, bias=offset)
+    return kernel, get_variable(f"{prefix}bias", [size], dtype, initializer=bias)
+
+
+def _linear(inputs: Sequence[Tensor], weights: Any) -> Tensor:
+    """Compute [inputs] . kernel + bias."""
+    kernel, bias = weights
+    joined = inputs[0] if len(inputs) == 1 else apply_op("ConcatV2", values=list(inputs), axis=1)
+    return apply_op("BiasAdd", value=apply_op("MatMul", a=joined, b=kernel), bias=bias)
 
 
 class BasicRNNCell(RNNCell):
     """h = tanh([x, h] . W + b)."""
+
+    _is_layer = True
 
     def __init__(
         self,
@@ -54,12 +59,15 @@ class BasicRNNCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         _of_type(inputs, self._type)
-        output = self._activation(_linear([inputs, state], self._num_units, init_ops.Zeros()))
+        both = [inputs, state]
+        output = self._activation(_linear(both, _weights(both, self._num_units, init_ops.Zeros())))
         return output, output
 
 
 class GRUCell(RNNCell):
     """Gated recurrent unit (Cho et al., 2014)."""
+
+    _is_layer = True
 
     def __init__(
         self,
@@ -86,15 +94,13 @@ class GRUCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         _of_type(inputs, self._type)
-        gates = _linear(
-            [inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/", self._kernel_initializer
-        )
-        reset, update = apply_op_outputs("Split", value=apply_mixed("Sigmoid", gates), split_dim=1, num_split=2)
+        both, initializer = [inputs, state], self._kernel_initializer
+        of_gates = _weights(both, 2 * self._num_units, self._bias or init_ops.Ones(), "gates/", initializer)
+        of_candidate = _weights(both, self._num_units, self._bias or init_ops.Zeros(), "candidate/", initializer)
+        gates = apply_mixed("Sigmoid", _linear(both, of_gates))
+        reset, update = apply_op_outputs("Split", "split", value=gates, split_dim=1, num_split=2)
         held = apply_mixed("Mul", reset, state)
-        bias = self._bias or init_ops.Zeros()
-        candidate = self._activation(
-            _linear([inputs, held], self._num_units, bias, "candidate/", self._kernel_initializer)
-        )
+        candidate = self._activation(_linear([inputs, held], of_candidate))
         one = constant(1, update.dtype)
         new = apply_mixed(
             "AddV2", apply_mixed("Mul", update, state), apply_mixed("Mul", apply_mixed("Sub", one, update), candidate)
@@ -104,6 +110,8 @@ class GRUCell(RNNCell):
 
 class LSTMCell(RNNCell):
     """Long short-term memory (Hochreiter & Schmidhuber, 1997), with peepholes and a projection where asked."""
+
+    _is_layer = True
 
     def __init__(
         self,
@@ -151,25 +159,28 @@ class LSTMCell(RNNCell):
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         _of_type(inputs, self._type)
         c, h = self._split_state(state)
+        peeps: Any = {}
         with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
-            gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
-            i, j, f, o = apply_op_outputs("Split", value=gates, split_dim=1, num_split=4)
-            forget = self._add(f, constant(self._forget_bias, f.dtype))
+            weights = _weights([inputs, h], 4 * self._num_units, init_ops.Zeros())
             if self._peepholes:
-                forget, i = (
-                    self._add(forget, self._peep("w_f_diag", c)),
-                    self._add(i, self._peep("w_i_diag", c)),
-                )
-            kept = self._multiply(apply_mixed("Sigmoid", forget), c)
-            new_c = self._add(kept, self._multiply(apply_mixed("Sigmoid", i), self._activation(j)))
-            new_c = _clipped(new_c, self._cell_clip)
-            if self._peepholes:
-                o = self._add(o, self._peep("w_o_diag", new_c))
-            new_h = self._multiply(apply_mixed("Sigmoid", o), self._activation(new_c))
+                for gate in "fio":
+                    peeps[gate] = get_variable(f"w_{gate}_diag", [self._num_units], c.dtype.base_dtype)
             if self._num_proj is not None:
                 shape = [self._num_units, self._num_proj]
                 projection = get_variable("projection/kernel", shape, inputs.dtype.base_dtype)
-                new_h = _clipped(apply_op("MatMul", a=new_h, b=projection), self._proj_clip)
+        gates = _linear([inputs, h], weights)
+        i, j, f, o = apply_op_outputs("Split", "split", value=gates, split_dim=1, num_split=4)
+        forget = self._add(f, constant(self._forget_bias, f.dtype))
+        if peeps:
+            forget, i = self._add(forget, _peep(peeps["f"], c)), self._add(i, _peep(peeps["i"], c))
+        kept = self._multiply(apply_mixed("Sigmoid", forget), c)
+        new_c = self._add(kept, self._multiply(apply_mixed("Sigmoid", i), self._activation(j)))
+        new_c = _clipped(new_c, self._cell_clip)
+        if peeps:
+            o = self._add(o, _peep(peeps["o"], new_c))
+        new_h = self._multiply(apply_mixed("Sigmoid", o), self._activation(new_c))
+        if self._num_proj is not None:
+            new_h = _clipped(apply_op("MatMul", a=new_h, b=projection), self._proj_clip)
         if self._tuple:
             return new_h, LSTMStateTuple(new_c, new_h)
         return new_h, apply_op("ConcatV2", values=[new_c, new_h], axis=1)
@@ -180,8 +191,9 @@ class LSTMCell(RNNCell):
     def _multiply(self, x: Tensor, y: Tensor) -> Tensor:
         return apply_mixed("Mul", x, y)
 
-    def _peep(self, name: str, c: Tensor) -> Tensor:
-        return apply_mixed("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
+
+def _peep(weight: Any, c: Tensor) -> Tensor:
+    return apply_mixed("Mul", weight.value(), c)
 
 
 def _of_type(inputs: Tensor, dtype: Any) -> None:

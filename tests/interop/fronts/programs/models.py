@@ -248,3 +248,46 @@ def matrix_factorization(tf: Any) -> Any:
     feed = {user_batch: train_users, item_batch: train_items, rate_batch: [5, 3, 1, 4, 2, 5, 3, 1, 4]}
     held = {user_batch: [6, 5, 1], item_batch: [4, 3, 0], rate_batch: [4.5, 0.5, 3.0]}
     return [([train, infer, cost], feed), (merged, feed)] * 3 + [([predicted, update], held), (error, {}), (step, {})]
+
+
+def language_model(tf: Any) -> Any:
+    """Cells stacked and called by hand, twice with the same weights; states are carried from step to step."""
+
+    def model(training: bool) -> Any:
+        words, wanted = (tf.placeholder(tf.int32, [2, 4], name=name) for name in ("words", "wanted"))
+        cells = [tf.nn.rnn_cell.BasicLSTMCell(5, forget_bias=0.0), tf.nn.rnn_cell.GRUCell(4)]
+        stack = tf.nn.rnn_cell.MultiRNNCell(cells)
+        start = stack.zero_state(2, tf.float32)
+        inputs = tf.nn.embedding_lookup(tf.get_variable("embedding", [9, 5]), words)
+        if training:
+            inputs = tf.nn.dropout(inputs, keep_prob=1.0)
+        state, outputs = start, []
+        with tf.variable_scope("RNN"):
+            for i in range(4):
+                if i > 0:
+                    tf.get_variable_scope().reuse_variables()
+                output, state = stack(inputs[:, i, :], state)
+                outputs.append(output)
+        flat = tf.reshape(tf.concat(outputs, 1), [-1, 4])
+        logits = tf.nn.xw_plus_b(flat, tf.get_variable("softmax_w", [4, 9]), tf.get_variable("softmax_b", [9]))
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(wanted, [-1]), logits=logits)
+        return words, wanted, start, state, tf.reduce_sum(losses) / 2.0
+
+    narrow = tf.random_uniform_initializer(-0.1, 0.1)
+    with tf.name_scope("Train"), tf.variable_scope("Model", reuse=None, initializer=narrow):
+        words, wanted, start, state, cost = model(True)
+        rate = tf.Variable(0.0, trainable=False, name="rate")
+        slopes, norm = tf.clip_by_global_norm(tf.gradients(cost, tf.trainable_variables()), 1.0)
+        step = tf.train.get_or_create_global_step()
+        trainer = tf.train.GradientDescentOptimizer(rate)
+        train = trainer.apply_gradients(zip(slopes, tf.trainable_variables()), global_step=step)
+    with tf.name_scope("Valid"), tf.variable_scope("Model", reuse=True, initializer=narrow):
+        words_too, wanted_too, start_too, _, held = model(False)
+    sizes = tf.placeholder(tf.int32, [], name="sizes")
+    empty = tf.nn.rnn_cell.LSTMCell(3).zero_state(sizes, tf.float32)
+    data = {words: [[1, 2, 3, 4], [8, 7, 6, 5]], wanted: [[2, 3, 4, 5], [7, 6, 5, 4]]}
+    tf.constant([state[0].c.name, state[1].name, cost.name, empty.c.name, start[0].h.name], name="named")
+    carried = {start[0]: (np.full([2, 5], 0.1), np.full([2, 5], -0.2)), start[1]: np.full([2, 4], 0.3)}
+    steps: list[Any] = [("named:0", {}), (empty, {sizes: 2}), (rate.assign(0.5), {}), ([train, cost, norm], data)]
+    steps += [([cost, state], data | carried), ([train, cost], data | carried), (step, {})]
+    return [*steps, ([held, start_too], {words_too: data[words], wanted_too: data[wanted]})]
