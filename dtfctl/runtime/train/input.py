@@ -348,12 +348,12 @@ def _joined(
     first = tensors_list[0]
     keys = sorted(first) if isinstance(first, Mapping) else None
     with name_scope(name, "batch") as scope:
-        rows = []
+        parts: list[list[Any]] = []
         for tensors in tensors_list:
             items = [tensors[k] for k in keys] if keys is not None else _listed(tensors)
-            rows.append([t if isinstance(t, SparseTensor) else convert_to_tensor(t) for t in items])
-        sparse = [t if isinstance(t, SparseTensor) else None for t in rows[0]]
-        rows = [[_stored(t, how.enqueue_many) for t in row] for row in rows]
+            parts.append([t if isinstance(t, SparseTensor) else convert_to_tensor(t) for t in items])
+        sparse = [t if isinstance(t, SparseTensor) else None for t in parts[0]]
+        rows = [[_stored(t, how.enqueue_many) for t in row] for row in parts]
         queue = _queue(rows, how, shuffle)
         # Threads that read the same tensors run one op.
         ops: dict[int, Any] = {}

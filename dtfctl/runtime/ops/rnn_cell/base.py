@@ -190,12 +190,12 @@ def zero_state_of(batch_size: Any, size: Any, dtype: Any) -> Tensor:
 
 def _state_shape(batch_size: Any, size: Any) -> tuple[list[Tensor], list[int | None]]:
     """Give two parts of a state's shape, and what is known of it."""
+    known: list[int | None] = [None]
     if isinstance(batch_size, (int, np.integer)):
         batch = constant([int(batch_size)], dtypes.int32)
         known = [int(batch_size)]
     else:
         batch = apply_op("ExpandDims", input=convert_to_tensor(batch_size, dtypes.int32), dim=0)
-        known = [None]
     if isinstance(size, Tensor):
         # As many as a memory has places, which only a step knows.
         return [batch, apply_op("Reshape", tensor=size, shape=[-1])], [*known, None]
