@@ -40,7 +40,7 @@ CROWDS = (2, 4, 8)
 """Tasks a processor."""
 PINNED = 2
 """Tasks run on so many processors, so that few make a crowd."""
-ROUNDS, WINDOWS, WINDOW_S, FIRST = 2, 12, 0.08, 4
+ROUNDS, WINDOWS, WINDOW_S, FIRST = 3, 8, 0.08, 4
 
 
 # A task -------------------------------------------------------------------------------------------------------------
@@ -144,8 +144,8 @@ def _timed(step: Callable[[], Any], steps: int) -> dict[str, float]:
     middle = statistics.median(each)
     # A normal distribution's, by the half of steps in its middle: a few that others disturb do not count.
     low, _, high = statistics.quantiles(each, n=4) if len(each) > 1 else (middle, middle, middle)
-    # Whatever else the machine does makes steps longer.
-    return {"wall_s": min(took), "cpu_s": statistics.median(used), "spread": (high - low) / 1.35 / middle}
+    # Whatever else the machine does makes steps longer, and dearer: others use the caches.
+    return {"wall_s": min(took), "cpu_s": min(used), "spread": (high - low) / 1.35 / middle}
 
 
 def _used() -> float:
@@ -269,30 +269,38 @@ def measure(note: Callable[[str], None] = lambda text: None) -> Machine:
     most = able * max(CROWDS)
     took: dict[tuple[int, Variables], Took] = {}
     with tasks(most, able) as found:
-        alone = found.ask(1, do="work", steps=_steps(1e-2))
-        both = found.ask(2, do="work", steps=_steps(1e-2)) if able > 1 else alone
-        crowd = found.ask(2 * able, do="work", steps=_steps(1e-2))
-        for members in sorted({1, 2, *(able * each for each in CROWDS)}):
-            for variables in KINDS if members <= 2 else KINDS_OF_CROWDS:
-                guess = members * (1e-4 * len(variables) + sum(variables) / 4e9)
-                computes = variables in (LAYER, LAYERS)
-                asked = {"do": "train", "variables": variables, "steps": _steps(guess), "computes": computes}
-                rounds = [found.ask(members, **asked) for _ in range(ROUNDS)]
-                took[members, variables] = Took(*map(min, zip(*rounds, strict=True)))
-                wall_s, cpu_s, _ = took[members, variables]
-                what = f"{len(variables)} variables of {sum(variables):,} bytes over {members} tasks"
-                note(f"{what}: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
         over_ps: dict[Variables, OverPs] = {}
-        for variables in KINDS_OVER_PS:
-            asked_of_ps = [found.over_ps(variables, _steps(1e-3)) for _ in range(ROUNDS)]
-            worker_s, ps_s = over_ps[variables] = OverPs(*map(min, zip(*asked_of_ps, strict=True)))
-            what = f"{len(variables)} variables of {sum(variables):,} bytes over a ps"
-            note(f"{what}: {worker_s * 1e3:.3g} ms of processors for the worker, {ps_s * 1e3:.3g} ms for the ps")
+        worked: dict[int, Took] = {}
+        # What others do on the machine changes within minutes: each kind is measured once in each round.
+        for _ in range(ROUNDS):
+            for count in sorted({1, min(able, 2), 2 * able}):
+                worked[count] = Took(*_least(worked.get(count), found.ask(count, do="work", steps=_steps(1e-2))))
+            for members in sorted({1, 2, *(able * each for each in CROWDS)}):
+                for variables in KINDS if members <= 2 else KINDS_OF_CROWDS:
+                    guess = members * (1e-4 * len(variables) + sum(variables) / 4e9)
+                    computes = variables in (LAYER, LAYERS)
+                    asked = {"do": "train", "variables": variables, "steps": _steps(guess), "computes": computes}
+                    key = members, variables
+                    took[key] = Took(*_least(took.get(key), found.ask(members, **asked)))
+            for variables in KINDS_OVER_PS:
+                found_over_ps = found.over_ps(variables, _steps(1e-3))
+                over_ps[variables] = OverPs(*_least(over_ps.get(variables), found_over_ps))
+    for (members, sizes), (wall_s, cpu_s, _) in took.items():
+        what = f"{len(sizes)} variables of {sum(sizes):,} bytes over {members} tasks"
+        note(f"{what}: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
+    for sizes, (worker_s, ps_s) in over_ps.items():
+        what = f"{len(sizes)} variables of {sum(sizes):,} bytes over a ps"
+        note(f"{what}: {worker_s * 1e3:.3g} ms of processors for the worker, {ps_s * 1e3:.3g} ms for the ps")
+    alone, both, crowd = worked[1], worked[min(able, 2)], worked[2 * able]
     slowdown = max(both.wall_s / alone.wall_s, 1.0)
     crowded = max(crowd.cpu_s / (2 * able) / alone.cpu_s, slowdown)
     note(f"work takes {slowdown:.2f} times as long beside other work, {crowded:.2f} times where processors are too few")
     machine = fitted(Machine(cores=able, slowdown=slowdown, crowded=crowded), took, over_ps)
     return replace(machine, cores=cores.available())
+
+
+def _least(before: tuple[float, ...] | None, now: tuple[float, ...]) -> tuple[float, ...]:
+    return now if before is None else tuple(map(min, before, now))
 
 
 def _steps(each_s: float) -> int:
