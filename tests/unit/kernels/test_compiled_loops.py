@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -151,6 +152,24 @@ def test_a_loop_is_compiled_again_if_what_compiled_it_was_killed(
     out[:] = 0
     jit.Loop("below_largest", "")(x, out)
     np.testing.assert_array_equal(out, x - x.max(1, keepdims=True))
+
+
+def test_a_compiler_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = threading.Event()
+
+    def never(orders: Sequence[Any]) -> Iterator[None]:
+        stuck.wait()
+        yield from [None] * len(orders)
+
+    monkeypatch.setattr(kept, "read", lambda digest: None)
+    monkeypatch.setattr(jit, "_COMPILER", Compiler(never))
+    monkeypatch.setattr(jit, "_MOST_S", 0.2)
+    x = np.ones((4, 3), np.float32)
+    try:
+        with pytest.raises(InternalError, match=r"below_largest was not compiled within 0\.2 s.*DTF_NUMBA=0"):
+            jit.Loop("below_largest", "")(x, np.empty_like(x))
+    finally:
+        stuck.set()
 
 
 @pytest.mark.skipif(not jit.is_available(), reason="numba is not installed")

@@ -36,6 +36,8 @@ LEAST_BYTES = 2 << 20
 ENTRY = "loop"
 # What compiles may be killed, as others are where memory is short.
 _MOST_TRIES = 2
+# A loop takes 0.3 to 3 s, and many times as long beside much other work.
+_MOST_S = 300.0
 
 # What an argument is: its type, its rank, and how it lies in memory, which is empty for a number.
 Kind = tuple[str, int, str]
@@ -139,7 +141,11 @@ def _found(order: Ordered) -> Compiled | None:
         try:
             return _COMPILER.find(order)
         except KeyError:
-            _COMPILER.request([order]).wait()
+            if not _COMPILER.request([order]).wait(_MOST_S):
+                raise InternalError(
+                    f"{order.name or 'a chain of operations'} was not compiled within {_MOST_S:g} s: the process that "
+                    "compiles hangs, or the machine has no time for it. Set DTF_NUMBA=0 to do without."
+                ) from None
     try:
         return _COMPILER.find(order)
     except KeyError:

@@ -63,9 +63,9 @@ class Request:
     def end(self) -> None:
         self._done.set()
 
-    def wait(self) -> None:
-        """Wait until it is done."""
-        self._done.wait()
+    def wait(self, most_s: float) -> bool:
+        """Wait until it is done; False where it is not after so many seconds."""
+        return self._done.wait(most_s)
 
 
 class Compiler:
