@@ -43,6 +43,7 @@ class TensorArray:
         self._element_shape = as_shape(element_shape)
         self._infer_shape = infer_shape
         self._dynamic_size = bool(dynamic_size)
+        self._known_size: int | None = None
         if flow is not None:
             self._flow = flow
             return
@@ -50,10 +51,13 @@ class TensorArray:
             raise ValueError("Size must be provided if flow is not provided.")
         graph = context.get_default_graph()
         with graph.name_scope(name or "TensorArray"):
+            count = convert_to_tensor(size, dtypes.int32)
+            if not self._dynamic_size and (known := constant_value(count)) is not None:
+                self._known_size = int(known)
             self._flow = apply_op(
                 "TensorListReserve",
                 element_shape=self._shape_tensor(),
-                num_elements=convert_to_tensor(size, dtypes.int32),
+                num_elements=count,
                 element_dtype=self._dtype,
             )
 
@@ -83,13 +87,15 @@ class TensorArray:
         return self._element_shape
 
     def _with_flow(self, flow: Tensor) -> TensorArray:
-        return TensorArray(
+        made = TensorArray(
             self._dtype,
             flow=flow,
             dynamic_size=self._dynamic_size,
             infer_shape=self._infer_shape,
             element_shape=self._element_shape,
         )
+        made._known_size = self._known_size
+        return made
 
     def _shape_tensor(self) -> Tensor:
         dims = self._element_shape.dims_or_none
@@ -153,7 +159,7 @@ class TensorArray:
                 name="TensorArrayGatherV3",
             )
         if self._element_shape.rank is not None:
-            value._shape = value.shape.merge_with(TensorShape([None]).concatenate(self._element_shape))
+            value._shape = value.shape.merge_with(TensorShape([self._known_size]).concatenate(self._element_shape))
         return value
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
@@ -225,6 +231,8 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """Count the elements, as an int32 scalar."""
+        if self._known_size is not None:
+            return constant(self._known_size, dtypes.int32, name=name or "Const")
         if not self._dynamic_size and self._flow.op.type == "TensorListReserve":
             return apply_op("Identity", input=self._flow.op.inputs[1])
         count = apply_op("TensorListLength", input_handle=self._flow, name=name)

@@ -100,7 +100,7 @@ def histogram_fixed_width(
     values = convert_to_tensor(values, name="values")
     return apply_op(
         "HistogramFixedWidth",
-        name,
+        name or "histogram_fixed_width",
         values=values,
         value_range=convert_to_tensor(value_range, values.dtype.base_dtype),
         nbins=nbins,

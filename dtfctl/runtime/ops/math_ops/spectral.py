@@ -10,6 +10,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.op_defs.binary import maximum
@@ -50,22 +51,23 @@ def _real_fft(op_type: str, rank: int) -> Callable[..., Tensor]:
     inverse = op_type.startswith("I")
 
     def function(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-        x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64 if inverse else dtypes.float32)
-        if fft_length is None:
-            dims = apply_op("Shape", input=x)
-            size = apply_op("StridedSlice", input=dims, begin=[-rank], end=[0], strides=[1], end_mask=1)
+        with name_scope(name, op_type.lower()) as scope:
+            x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64 if inverse else dtypes.float32)
+            if fft_length is None:
+                dims = apply_op("Shape", input=x)
+                size = apply_op("StridedSlice", input=dims, begin=[-rank], end=[0], strides=[1], end_mask=1)
+                if inverse:
+                    last = apply_op("StridedSlice", input=size, begin=[-1], end=[0], strides=[1], end_mask=1)
+                    front = apply_op("StridedSlice", input=size, begin=[0], end=[-1], strides=[1], begin_mask=1)
+                    size = apply_op("ConcatV2", values=[front, maximum(2 * (last - 1), 0)], axis=0)
+                fft_length = size
+            else:
+                fft_length = convert_to_tensor(fft_length, dtypes.int32)
+                x = _filled_up(x, rank, fft_length, inverse)
             if inverse:
-                last = apply_op("StridedSlice", input=size, begin=[-1], end=[0], strides=[1], end_mask=1)
-                front = apply_op("StridedSlice", input=size, begin=[0], end=[-1], strides=[1], begin_mask=1)
-                size = apply_op("ConcatV2", values=[front, maximum(2 * (last - 1), 0)], axis=0)
-            fft_length = size
-        else:
-            fft_length = convert_to_tensor(fft_length, dtypes.int32)
-            x = _filled_up(x, rank, fft_length, inverse)
-        if inverse:
-            return apply_op(op_type, name, input=x, fft_length=fft_length, Treal=x.dtype.real_dtype)
-        out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[x.dtype.base_dtype]
-        return apply_op(op_type, name, input=x, fft_length=fft_length, Tcomplex=out)
+                return apply_op(op_type, scope, input=x, fft_length=fft_length, Treal=x.dtype.real_dtype)
+            out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[x.dtype.base_dtype]
+            return apply_op(op_type, scope, input=x, fft_length=fft_length, Tcomplex=out)
 
     function.__name__ = function.__qualname__ = op_type.lower()
     return function

@@ -378,3 +378,29 @@ def names_of_states(tf: Any) -> Any:
 
     found = leaves(made)
     return [(tf.constant([t.name for t in found]), {}), (found, {})]
+
+
+def sizes_of_arrays(tf: Any) -> Any:
+    """An array that goes through writes, loops and branches still has the size that it was made with."""
+    p = tf.placeholder_with_default(True, [], name="p")
+    n = tf.placeholder_with_default(3, [], name="n")
+    made = []
+    for size in (3, n):
+        array = tf.TensorArray(tf.float32, size, element_shape=[2], clear_after_read=False)
+        _, looped = tf.while_loop(
+            lambda i, _: i < 3, lambda i, a: (i + 1, a.write(i, tf.ones([2]) * tf.cast(i, tf.float32))), (0, array)
+        )
+        unstacked = tf.TensorArray(tf.float32, size, clear_after_read=False).unstack(tf.constant([[1.0], [2.0], [3.0]]))
+        chosen = tf.cond(p, lambda a=unstacked: a.stack() * 2.0, lambda a=unstacked: a.stack())
+        made += [looped.stack(), unstacked.stack(), unstacked.size(), looped.size(), chosen, looped.read(1)]
+    grows = tf.TensorArray(tf.float32, 0, True, False).write(0, 1.0).write(1, 2.0)
+    made += [grows.stack(), grows.size()]
+    return [(tf.constant([str(t.shape) for t in made]), {}), (made, {}), (made, {p: False})]
+
+
+def names_of_results(tf: Any) -> Any:
+    """Results whose ops are called otherwise than their types."""
+    x = tf.constant([[0.5, 1.0, -2.0, 4.0], [1.5, 0.0, 2.0, 3.0]])
+    made = [tf.spectral.rfft(x), tf.spectral.rfft(x, [2], name="named"), tf.spectral.rfft2d(x)]
+    made += [tf.spectral.irfft(made[0]), tf.spectral.irfft2d(made[2]), tf.histogram_fixed_width(x, [0.0, 4.0], 3)]
+    return [(tf.constant([t.name for t in made]), {}), ([tf.real(t) if t.dtype.is_complex else t for t in made], {})]
