@@ -171,10 +171,11 @@ class Took(NamedTuple):
 
 
 class OverPs(NamedTuple):
-    """What a step over a ps took of processors: its worker's, and the ps's."""
+    """What a step over a ps took: of processors, its worker's and the ps's, and of time."""
 
     worker_s: float
     ps_s: float
+    wall_s: float
 
 
 class Tasks:
@@ -197,7 +198,7 @@ class Tasks:
         before = self.ask(1, do="tell").cpu_s
         (found,) = self._ask([1], steps=steps, **what)
         ps_s = (self.ask(1, do="tell").cpu_s - before) / (WINDOWS * steps + FIRST)
-        return OverPs(found["cpu_s"], ps_s)
+        return OverPs(found["cpu_s"], ps_s, found["wall_s"])
 
     def _ask(self, ranks: Sequence[int], **what: Any) -> list[dict[str, float]]:
         asked = {"members": len(ranks), "key": next(self._keys), "computes": False, "over_ps": False, **what}
@@ -288,9 +289,9 @@ def measure(note: Callable[[str], None] = lambda text: None) -> Machine:
     for (members, sizes), (wall_s, cpu_s, _) in took.items():
         what = f"{len(sizes)} variables of {sum(sizes):,} bytes over {members} tasks"
         note(f"{what}: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
-    for sizes, (worker_s, ps_s) in over_ps.items():
-        what = f"{len(sizes)} variables of {sum(sizes):,} bytes over a ps"
-        note(f"{what}: {worker_s * 1e3:.3g} ms of processors for the worker, {ps_s * 1e3:.3g} ms for the ps")
+    for sizes, (worker_s, ps_s, wall_s) in over_ps.items():
+        what = f"{len(sizes)} variables of {sum(sizes):,} bytes over a ps: {wall_s * 1e3:.3g} ms"
+        note(f"{what}, {worker_s * 1e3:.3g} ms of processors for the worker, {ps_s * 1e3:.3g} ms for the ps")
     alone, both, crowd = worked[1], worked[min(able, 2)], worked[2 * able]
     slowdown = max(both.wall_s / alone.wall_s, 1.0)
     crowded = max(crowd.cpu_s / (2 * able) / alone.cpu_s, slowdown)
@@ -346,7 +347,11 @@ def fitted(
         fit(f"copies_{each}", members, MEDIUM, "cpu_s", 0.2, 20)
         fit(f"computes_{each}", members, LAYERS, "cpu_s", 0.2, 20)
         fit(f"busy_{each}", members, LAYERS, "wall_s", 0.2, 1)
-    return replace(_over_ps(machine, took, over_ps), spread=took[1, LAYER].spread)
+    machine = replace(_over_ps(machine, took, over_ps), asked_s=0.0, asked_hop_s=0.0)
+    for name, variables in (("asked_s", SHORT), ("asked_hop_s", MEDIUM)):
+        model = Model("", variables, max(took[1, variables].cpu_s - machine.step_s, 0.0))
+        machine = _fit(machine, name, model, 1, "wall_s", over_ps[variables].wall_s, 1e-7, 1e-2, ps=1)
+    return replace(machine, spread=took[1, LAYER].spread)
 
 
 def _over_ps(
@@ -355,7 +360,8 @@ def _over_ps(
     """Find what steps over a ps cost beside messages, of which each side sends two and deals with two."""
     more, messages_s = len(MANY) - len(SHORT), 2 * machine.message_s
     alone_s = {variables: took[1, variables].cpu_s for variables in KINDS_OVER_PS}
-    by_many_s = sum(over_ps[MANY]) - sum(over_ps[SHORT]) - (alone_s[MANY] - alone_s[SHORT])
+    both_s = {variables: found.worker_s + found.ps_s for variables, found in over_ps.items()}
+    by_many_s = both_s[MANY] - both_s[SHORT] - (alone_s[MANY] - alone_s[SHORT])
     variable_s = max(by_many_s / more / 2, 0.0)
     bytes_s = machine.cached_bytes_s / (MEDIUM[0] - SHORT[0])
     spared_s = alone_s[MEDIUM] - alone_s[SHORT] - (over_ps[MEDIUM].worker_s - over_ps[SHORT].worker_s)
@@ -370,13 +376,21 @@ def _over_ps(
 
 
 def _fit(
-    machine: Machine, name: str, model: Model, members: int, what: str, wanted: float, low: float, high: float
+    machine: Machine,
+    name: str,
+    model: Model,
+    members: int,
+    what: str,
+    wanted: float,
+    low: float,
+    high: float,
+    ps: int = 0,
 ) -> Machine:
     """Halve the range of one cost until a simulated step takes as much."""
     for _ in range(12):
         middle = (low * high) ** 0.5
-        scenario = Scenario(model, replace(machine, **{name: middle}), "all-reduce", members, Places([0] * members))
-        outcome = simulate(scenario)
+        strategy, places = "ps-async" if ps else "all-reduce", Places([0] * (members + ps))
+        outcome = simulate(Scenario(model, replace(machine, **{name: middle}), strategy, members, places, ps))
         is_slow = (outcome.step_s if what == "wall_s" else outcome.cpu_s) > wanted
         if is_slow == (name.endswith("_bytes_s") or name.startswith("busy_")):
             low = middle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.strategies.collective_all_reduce import packs_of
@@ -107,7 +107,10 @@ def simulate(scenario: Scenario) -> Outcome:
         raise ValueError(f"strategy {scenario.strategy!r} is none of {', '.join(STRATEGIES)}")
     if scenario.strategy != "all-reduce" and scenario.ps < 1:
         raise ValueError(f"strategy {scenario.strategy} needs a ps task")
-    world = World(scenario.machine.shared(*_sharing(scenario)), scenario.places)
+    machine = scenario.machine.shared(*_sharing(scenario))
+    if scenario.strategy != "all-reduce":
+        machine = replace(machine, inside_s=machine.asked_s, hop_wait_s=machine.asked_hop_s)
+    world = World(machine, scenario.places)
     training = _AllReduce(world, scenario) if scenario.strategy == "all-reduce" else _Ps(world, scenario)
     ends: list[list[float]] = [[] for _ in range(scenario.workers)]
 

@@ -40,6 +40,7 @@ class Machine:
             gives way to those who work.
         again_s: of a processor, for each array beside the first one that a step waits for.
         hop_wait_s: until that other thread has begun with a message longer than `LONG`.
+        asked_s, asked_hop_s: what `inside_s` and `hop_wait_s` are between a worker and a ps, who wait for nobody else.
         ask_s, serve_s: of a worker's and a ps's processor beside messages, in a step of a worker over a ps.
         variable_s: of both, for each variable.
         applied, spared: what a ps does for a byte of a variable, of what copying one takes, and what a worker need not
@@ -70,6 +71,8 @@ class Machine:
     wait_s: float = 60e-6
     again_s: float = 100e-6
     hop_wait_s: float = 100e-6
+    asked_s: float = 16e-6
+    asked_hop_s: float = 100e-6
     ask_s: float = 10e-6
     serve_s: float = 10e-6
     variable_s: float = 20e-6

@@ -188,6 +188,9 @@ def test_measured_costs_are_found_again() -> None:
         variables: OverPs(
             took[1, variables].cpu_s + known.ask_s + each_s + messages_s - (known.spared * copied_s if long else 0.0),
             known.serve_s + each_s + messages_s + (known.applied * copied_s if long else 0.0),
+            simulate(
+                Scenario(Model("", variables, 1e-6 * sum(variables) / 4000), known, "ps-async", 1, Places([0, 0]), 1)
+            ).step_s,
         )
         for variables, long in ((SHORT, False), (MANY, False), (MEDIUM, True))
         if (each_s := len(variables) * known.variable_s)
