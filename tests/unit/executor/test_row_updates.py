@@ -185,3 +185,24 @@ def test_rows_are_added_one_after_the_other(
             with pytest.raises(InvalidArgumentError, match=r"indices\[0,1\]"):
                 session.run(update, {rows: [[2, wrong], [2, 1]], values: given})
             np.testing.assert_array_equal(session.run(variable.read_value()), now)
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_ftrl_of_what_is_no_number_and_of_what_has_not_begun(by_rows: bool) -> None:
+    """Recorded with TensorFlow 2.21, whose update of whole variables makes zero of it; the first row's gradient is no
+    number, the last one's was always zero.
+    """
+    nothing = np.nan if by_rows else 0.0
+    want = [[nothing, 0.06285633], [0.06285633, 0.93714374], [nothing, nothing]]
+    for config in (node_by_node(), None):
+        with tf.Graph().as_default():
+            variable = tf.get_variable("v", initializer=np.full((3, 2), 0.5, F))
+            given = tf.placeholder(tf.float32, [3, 2])
+            gradient = tf.IndexedSlices(given, tf.unique(tf.range(3) + 0)[0], [3, 2]) if by_rows else given
+            optimizer = tf.train.FtrlOptimizer(0.1, initial_accumulator_value=0.0)
+            train = optimizer.apply_gradients([(gradient, variable)])
+            with tf.Session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(8):
+                    session.run(train, {given: [[np.nan, 1.0], [1.0, -1.0], [0.0, 0.0]]})
+                np.testing.assert_allclose(session.run(variable), want, rtol=1e-5)

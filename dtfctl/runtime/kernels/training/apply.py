@@ -51,6 +51,8 @@ _RULES: dict[str, tuple[Rule, bool]] = {
     "Ftrl": (rules.ftrl, False),
     "FtrlV2": (rules.ftrl, False),
 }
+# Rules that are others for whole variables than for rows.
+_OF_ALL: dict[Rule, Rule] = {rules.ftrl: rules.ftrl_of_all}
 _FLAGS = ("use_nesterov", "update_slots", "multiply_linear_by_lr")
 _REGULARIZATION = {"l1": "l1 regularization strength", "l2": "l2 regularization strength"}
 
@@ -231,7 +233,7 @@ def _register() -> None:
                 signature = known_signature(op)
                 if signature is None:
                     continue
-                factory = _factory(rule, core, sparse, bool(prefix))
+                factory = _factory(rule if sparse else _OF_ALL.get(rule, rule), core, sparse, bool(prefix))
                 if sparse:
                     register_kernel(op, promises=UPDATES_ROWS, T=types, Tindices=INDICES)(factory)
                     if core in GPU_ROW_RULES:

@@ -300,6 +300,16 @@ def ftrl(
     accum[...] = new_accum
 
 
+def ftrl_of_all(xp: Any, var: Any, accum: Any, linear: Any, *, out: Any, **given: Any) -> None:
+    """FTRL-proximal of whole variables: what is not beyond the limit is zero, also where something is no number.
+
+    TensorFlow's update of rows divides by nothing there.
+    """
+    ftrl(xp, var, accum, linear, out=out, **given)
+    limit = given["l1"] * given["lr"] if given.get("multiply_linear_by_lr") else given["l1"]
+    out[~(abs(linear) > limit)] = 0
+
+
 def _ftrl_power(xp: Any, accum: Any, lr_power: Any) -> Any:
     return xp.sqrt(accum) if lr_power == -0.5 else accum**-lr_power
 
