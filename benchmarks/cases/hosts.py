@@ -20,7 +20,7 @@ from benchmarks.rounds import Runner, StepCase
 JOBS = {"ps": 1, "worker": 2}
 BUSY = 2
 """Processes that want a core each, in the rows beside others."""
-_WARM_S = 2.0
+_WARM_S = 5.0
 """Trainings take thousands of steps: the first of them are not these cases'."""
 LINKS = {
     f"{rate}-{delay}ms": Shape(bits_s, delay / 1e3)
