@@ -28,8 +28,8 @@ from tests.support.waiting import eventually
 ROOT = Path(dtfctl.__file__).parent
 OUTSIDE = {"guard.py", *(f"launcher/providers/{path.name}" for path in (ROOT / "launcher/providers").glob("host_*.py"))}
 """The guard itself, and the program that comes to a host before the package."""
-TF_API = {"runtime/train/coordinator.py"}
-"""TensorFlow's public class of threads of a user's program, which reports to its coordinator."""
+TF_API = {"runtime/train/coordinator.py", "runtime/train/supervisor.py"}
+"""TensorFlow's public class of threads of a user's program, which reports to its coordinator, and who makes one."""
 
 
 def makes_threads(tree: ast.AST) -> list[int]:

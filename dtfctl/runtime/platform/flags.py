@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from dtfctl.errors import DtfctlError
 
-class Error(Exception):
+
+class Error(DtfctlError):
     """What is wrong with a flag."""
 
 
