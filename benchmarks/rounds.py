@@ -58,7 +58,7 @@ class StepCase:
         most_s: how long all of it may take.
         checked: whether both sides' values are compared.
         busy: processes that want a core each while it is measured.
-        warm_s: for how long it is warmed up at least.
+        warm_s, warm_steps: for how long it is warmed up at least.
         link: what links between hosts are shaped to; empty for as they are.
     """
 
@@ -83,6 +83,7 @@ class StepCase:
     checked: bool = True
     busy: int = 0
     warm_s: float = 0.0
+    warm_steps: int = WARM_STEPS
     link: str = ""
 
 
@@ -105,8 +106,8 @@ class Runner:
     def values(self) -> list[float]:
         return list(self.driver.ask({"do": "values"})["values"])
 
-    def warm(self, seconds: float, most: int) -> None:
-        self.driver.ask({"do": "measure", "seconds": seconds, "most": most, "least": WARM_STEPS})
+    def warm(self, seconds: float, most: int, least: int = WARM_STEPS) -> None:
+        self.driver.ask({"do": "measure", "seconds": seconds, "most": most, "least": least})
 
     def round(self, seconds: float, most: int) -> None:
         before = self.servers.cpu_s() if self.servers is not None else 0.0
@@ -151,7 +152,7 @@ def run_case(
                 try:
                     if case.checked:
                         values[side.name] = runner.values()
-                    runner.warm(max(plan.warm_s, case.warm_s), case.most)
+                    runner.warm(max(plan.warm_s, case.warm_s), case.most, case.warm_steps)
                 except ChildError as e:
                     errors[side.name] = str(e)
         if case.measures_limit:

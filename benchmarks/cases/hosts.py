@@ -20,7 +20,7 @@ from benchmarks.rounds import Runner, StepCase
 JOBS = {"ps": 1, "worker": 2}
 BUSY = 2
 """Processes that want a core each, in the rows beside others."""
-_WARM_S = 5.0
+_WARM_S, _WARM_STEPS = 1.5, 40
 """Trainings take thousands of steps: the first of them are not these cases'."""
 LINKS = {
     f"{rate}-{delay}ms": Shape(bits_s, delay / 1e3)
@@ -105,6 +105,7 @@ def _mlp(kind: str, batch: int, hidden: int, goals: dict[str, float]) -> StepCas
         transports=(PLAIN,),
         limit=lambda limits, _: limit(limits, "tcp"),
         warm_s=_WARM_S,
+        warm_steps=_WARM_STEPS,
     )
 
 
@@ -119,6 +120,7 @@ def _model(model: str, batch: int) -> StepCase:
         tolerance=2e-3,
         most_s=180.0,
         warm_s=_WARM_S,
+        warm_steps=_WARM_STEPS,
     )
 
 

@@ -44,7 +44,7 @@ BUSY = (1, 2)
 # Of 1 ps + 2 workers one worker trains.
 OVER_A_PS = ("transformer", "lstm_loop", "cnn", "vae", "word2vec", "dqn")
 # Trainings take thousands of steps; what the first of them take is `zoo-start`'s.
-_WARM_S = 1.5
+_WARM_S, _WARM_STEPS = 1.5, 40
 _FIRST = 20
 # Beside others a step takes as long as they let it.
 _MOST_S = 180.0
@@ -68,6 +68,7 @@ def _case(model: str, batch: int, busy: int = 0, spread: bool = False, trains: b
         measures_limit=not busy and not spread,
         busy=busy,
         warm_s=_WARM_S,
+        warm_steps=_WARM_STEPS,
         most_s=_MOST_S,
         # After the first of them the values are known.
         checked=not busy and trains,
