@@ -46,7 +46,7 @@ class Recorder:
         # Plans for known shapes, which a loop's body has from its fifth iteration on, do without these kernels.
         Planner.tuned = lambda self, general, use, is_function=False: general  # type: ignore[method-assign]
         # And each product is one of its own, as the program wrote it.
-        worker.share_products = lambda graph: False  # type: ignore[attr-defined]
+        worker.share_products = lambda graph: None  # type: ignore[attr-defined]
         for op in (*PRODUCTS, *CONVOLUTIONS):
             specs = kernels_of(op)
             specs[:] = [replace(spec, factory=self._heard(spec)) for spec in specs]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.functions import FunctionBody, instantiate
 from dtfctl.runtime.compiler.passes.fuse import fuse_patterns
+from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor import loop_lists
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
@@ -17,6 +18,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.framework.structural_ops import BOUNDARIES
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 
 if TYPE_CHECKING:
@@ -197,11 +199,11 @@ class _Iteration(_Function):
 
     @classmethod
     def of(cls, loop: _Function, condition: _Function, key: bytes) -> _Iteration | None:
-        """Make it; None where the condition has effects, or is not one value of the loop's."""
+        """Make it; None where the condition is more than one value of what the loop's variables are then."""
         body, asked = loop.body(), condition.body()
         if len(asked.results) != 1 or asked.controls or len(asked.args) != len(body.results):
             return None
-        if any(n.signature.is_stateful and n.op != "_Arg" for n in asked.graph):
+        if any(n.op not in BOUNDARIES and not is_pure(n) for n in asked.graph):
             return None
         return cls(loop, key, _joined(body, asked))
 

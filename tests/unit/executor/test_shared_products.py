@@ -143,6 +143,42 @@ def test_products_outside_of_loops(rows: int, size: int) -> None:
     assert ops["_Factor"] == 1 and ops["_MatMulByFactor"] == 4 + 4 * 2
 
 
+@pytest.mark.parametrize("size", [6, 300])
+def test_a_factor_whose_rows_do_not_lie_one_after_the_other(size: int) -> None:
+    """Libraries are told where it begins, and that is of a copy, which has to stay until it has been read."""
+    x = tf.placeholder(F, [64, size])
+    w = tf.transpose(tf.get_variable("w", initializer=_random(size, size) / F(np.sqrt(size))))
+    found = []
+    for transposed in (False, True):
+        y = x
+        for _ in range(6):
+            y = tf.tanh(tf.matmul(y, w, transpose_b=transposed))
+        found.append(y)
+    _same(found, {x: _random(64, size)})
+    assert _ops()["_Factor"] == 1
+
+
+def test_a_reference_is_no_factor() -> None:
+    """It may be another value for each product that reads it."""
+    w = tf.get_variable("w", initializer=_random(6, 6), use_resource=False)
+    y = x = tf.placeholder(F, [2, 6], name="x")
+    for _ in range(6):
+        y = tf.matmul(y, w)
+    proto = tf.get_default_graph().as_graph_def()
+    for node in proto.node:
+        if node.op == "MatMul":
+            node.input[1] = w.op.name
+    with tf.Graph().as_default():
+        tf.import_graph_def(proto, name="")
+        assert "_Factor" not in _ops()
+        with tf.Session() as session:
+            session.run(w.initializer.name)
+            value = _random(2, 6)
+            want = value @ np.linalg.matrix_power(_random(6, 6), 6)
+            for _ in range(STEPS):
+                np.testing.assert_allclose(session.run(y.name, {x.name: value}), want, rtol=1e-3)
+
+
 def test_a_factor_of_few_products_stays() -> None:
     x = tf.placeholder(F, [8, 6])
     w = tf.get_variable("w", initializer=_random(6, 6))

@@ -35,26 +35,25 @@ _TYPE_NUMBERS = {kind.as_datatype_enum for kind in _TYPES}
 _VARIANT: Any = dtypes.variant.as_datatype_enum
 
 
-def share_products(graph: NodeGraph) -> bool:
-    """Let products of a part of a graph on a CPU share what they can; True when there were any.
+def share_products(graph: NodeGraph) -> None:
+    """Let products of a part of a graph on a CPU share what they can.
 
     The part has another library then, where loops have changed.
     """
-    changed = _hold_factors(graph)
+    _hold_factors(graph)
     for node in [n for n in graph if n.op in WHILES]:
-        changed = _change_loop(graph, node) or changed
-    return changed
+        _change_loop(graph, node)
 
 
 # Outside of loops ----------------------------------------------------------------------------------------------------
 
 
-def _hold_factors(graph: NodeGraph) -> bool:
+def _hold_factors(graph: NodeGraph) -> None:
     products: dict[Edge, list[Node]] = defaultdict(list)
     for node in graph:
-        if node.op == "MatMul" and node.input_types[1] in _TYPES and not node.attr("transpose_a"):
+        # A variable itself may be another one for each of them.
+        if node.op == "MatMul" and node.inputs[1].dtype in _TYPES and not node.attr("transpose_a"):
             products[node.inputs[1]].append(node)
-    changed = False
     for edge, nodes in products.items():
         if len(nodes) < _LEAST_SHARED or edge.node.op == "Const" or edge in (n.inputs[0] for n in nodes):
             continue
@@ -64,8 +63,6 @@ def _hold_factors(graph: NodeGraph) -> bool:
             node.turn_into(
                 get_signature("_MatMulByFactor"), {n: node.raw_attrs[n] for n in ("T", "transpose_b")} | _marks(node)
             )
-        changed = True
-    return changed
 
 
 def _held(graph: NodeGraph, edge: Edge, beside: Node, name: str) -> Node:
@@ -218,14 +215,14 @@ def _make_variants(function: graph_pb2.FunctionDef, arguments: list[int], names:
         function.arg_attr.pop(n, None)
 
 
-def _change_loop(graph: NodeGraph, loop: Node) -> bool:
+def _change_loop(graph: NodeGraph, loop: Node) -> None:
     functions = [loop.raw_attrs[name].func for name in ("cond", "body")]
     cond, body = (graph.library.find(f.name) for f in functions)
     count = len(loop.inputs)
     if cond is None or body is None or not _is_plain(cond, count) or not _is_plain(body, count):
-        return False
+        return
     if len(body.signature.output_arg) != count or any(e.dtype.is_ref for e in loop.inputs):
-        return False
+        return
     names = [a.name for a in cond.signature.input_arg]
     read = {t.removeprefix("^") for t in (*_inputs(cond), *cond.ret.values(), *cond.control_ret.values())}
     held = _Body(body)
@@ -235,7 +232,7 @@ def _change_loop(graph: NodeGraph, loop: Node) -> bool:
     change = held.changes([n for n, name in enumerate(names) if name in read], sizes or [0] * count)
     variants = sorted(change.factors | change.sums)
     if not variants:
-        return False
+        return
     mark = f"_products_{sum(1 << n for n in change.factors):x}_{sum(1 << n for n in change.sums):x}"
     asked = graph_pb2.FunctionDef()
     asked.CopyFrom(cond)
@@ -243,7 +240,7 @@ def _change_loop(graph: NodeGraph, loop: Node) -> bool:
     _make_variants(asked, variants, names)
     made = [asked, held.changed(change, mark)]
     if any(graph.library.find(f.signature.name) not in (None, f) for f in made):
-        return False
+        return
     graph.library = graph.library.extended(graph_pb2.FunctionDefLibrary(function=made))
     types = [e.dtype for e in loop.inputs]
     _put_around(graph, loop, change)
@@ -264,7 +261,6 @@ def _change_loop(graph: NodeGraph, loop: Node) -> bool:
             attrs["output_shapes"].list.shape[n].Clear()
     attrs.pop("_output_shapes", None)
     loop.turn_into(loop.signature, attrs)
-    return True
 
 
 def _elements(shape: tensor_pb2.TensorShapeProto) -> int:

@@ -17,7 +17,7 @@ _MANY_ROWS = 256
 
 
 class Factor:
-    """A matrix that several products have as their second factor.
+    """A matrix that several products have as their second factor, its rows one after the other.
 
     Args:
         array: stays as it is as long as this is there.
@@ -26,7 +26,8 @@ class Factor:
     __slots__ = ("_forms", "_lock", "array")
 
     def __init__(self, array: Any) -> None:
-        self.array = array
+        # Libraries are told only where it begins.
+        self.array = np.ascontiguousarray(array)
         self._forms: dict[Hashable, Any] = {}
         self._lock = threading.Lock()
 

@@ -175,13 +175,14 @@ def add_product(a: Any, b: Any, total: Any) -> None:
         np.add(total, np.dot(a.T, b), total)
         return
     specs = Spec(a.shape, a.dtype), Spec(b.shape, b.dtype)
-    is_onednns = size >= _LARGE and a.dtype == b.dtype == _FLOAT32 and find_library() is not None
+    library = find_library() if size >= _LARGE and a.dtype == b.dtype == _FLOAT32 else None
+    is_onednns = library is not None and not library.is_forked
 
     def make() -> Callable[..., Any]:
         found = adder(*specs, True, False, is_onednns)
         return found or (lambda factor, a, b, total: np.add(total, np.dot(a.T, b), total))
 
-    _chosen(("sum", *specs), make)(1.0, a, b, total)
+    _chosen(("sum", is_onednns, *specs), make)(1.0, a, b, total)
 
 
 def multiply_stacks(a: Any, b: Any) -> Any:

@@ -67,7 +67,7 @@ class Shared(Operand):
     def _packed(self, array: Any) -> Any:
         assert self._load is not None
         packed = aligned(self._nbytes)
-        self.library.point(self.array, np.ascontiguousarray(array))
+        self.library.point(self.array, array)
         self.library.point(self.memory, packed)
         self.library.execute(self._load, arguments(src=self.array, dst=self.memory))
         return packed
