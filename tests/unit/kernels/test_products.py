@@ -175,6 +175,32 @@ def test_a_forked_process_leaves_the_threads_it_does_not_have_alone() -> None:
         child.join()
 
 
+def _add_in_child(queue: Any, a: Any, b: Any) -> None:
+    total = np.zeros((a.shape[1], b.shape[1]), F)
+    products.add_product(a, b, total)
+    queue.put(total)
+
+
+@with_onednn
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_adds_products_without_those_threads() -> None:
+    a, b = (np.random.RandomState(n).randn(600, 100).astype(F) for n in range(2))
+    total = np.zeros((100, 100), F)
+    for _ in range(8):
+        products.add_product(a, b, total)
+    np.testing.assert_allclose(total, 8 * (a.T @ b), rtol=1e-3, atol=1e-2)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_add_in_child, args=(queue, a, b))
+    child.start()
+    try:
+        np.testing.assert_allclose(queue.get(timeout=60), a.T @ b, rtol=1e-3, atol=1e-2)
+    finally:
+        child.kill()
+        child.join()
+
+
 def test_blas_says_what_it_is() -> None:
     found = open_blas()
     if found is None:
