@@ -22,7 +22,7 @@ from dtfctl.runtime.framework.op_library import use_op_library
 if TYPE_CHECKING:
     from dtfctl.runtime.api import *  # noqa: F403
 
-use_op_library("dtfctl.runtime.ops")
+use_op_library("dtfctl.runtime.ops", computer="dtfctl.runtime.compiler.constants")
 
 # Imported by the program that asks for it: made of what `dtfctl.runtime.api` offers, or large.
 ABOVE = {

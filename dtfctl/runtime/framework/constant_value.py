@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.attrs import encode_attr
+from dtfctl.runtime.framework.op_library import compute_constant
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.structural_ops import CONTROL_FLOW
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 _MAX_DEPTH = 32
+# Ops that what is computed for a static shape may be made of: graphs are large, and few of their shapes need it.
+_MAX_OPS = 128
+# No op of a program has such a name.
+_RESULT = "_result"
 
 
 def constant_value(tensor: Any, depth: int = 0) -> np.ndarray[Any, Any] | None:
@@ -22,6 +30,46 @@ def constant_value(tensor: Any, depth: int = 0) -> np.ndarray[Any, Any] | None:
         return np.asarray(tensor._value)
     evaluate = _EVALUATORS.get(tensor.op.type)
     return None if evaluate is None else evaluate(tensor.op, depth + 1)
+
+
+def computed_value(tensor: Any) -> np.ndarray[Any, Any] | None:
+    """Evaluate a tensor as shape functions do: what is made of constants alone is computed, whatever the ops are."""
+    value = constant_value(tensor)
+    if value is not None or not isinstance(tensor, Tensor):
+        return value
+    graph_def = _graph_of_constants(tensor)
+    return None if graph_def is None else compute_constant(graph_def, _RESULT)
+
+
+def _graph_of_constants(tensor: Tensor) -> graph_pb2.GraphDef | None:
+    """Gather what a tensor is made of, and an Identity of it; None where that is not constants alone."""
+    graph_def = graph_pb2.GraphDef()
+    graph_def.node.add(name=_RESULT, op="Identity", input=[tensor.name]).attr["T"].type = tensor.dtype.as_datatype_enum
+    seen: set[Operation] = set()
+    wanted = [tensor]
+    while wanted:
+        made = wanted.pop()
+        op = made.op
+        if op in seen:
+            continue
+        seen.add(op)
+        value = constant_value(made) if len(op.outputs) == 1 else None
+        if value is not None:
+            node = graph_def.node.add(name=op.name, op="Const")
+            node.attr["dtype"].type = made.dtype.as_datatype_enum
+            node.attr["value"].CopyFrom(encode_attr("tensor", value))
+            continue
+        signature = op.signature
+        if not op.inputs or signature.is_stateful or signature.takes_functions or op.type in CONTROL_FLOW:
+            return None
+        if len(seen) > _MAX_OPS:
+            return None
+        node = graph_def.node.add()
+        node.CopyFrom(op.node_def)
+        del node.input[:]
+        node.input.extend(t.name for t in op.inputs)
+        wanted.extend(op.inputs)
+    return graph_def
 
 
 def get_static_value(tensor: Any, partial: bool = False) -> np.ndarray[Any, Any] | None:
@@ -41,7 +89,7 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
     """Find the shape a 1-D integer tensor stands for, as far as it is known; its own static size gives the rank."""
     if isinstance(tensor, (list, tuple)):
         return TensorShape(list(tensor))
-    value = constant_value(tensor)
+    value = computed_value(tensor)
     if value is not None:
         return TensorShape([None if d < 0 else int(d) for d in value.reshape(-1)])
     op = tensor.op

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.composite import CompositeTensor
@@ -81,7 +83,7 @@ def gradients(
         walk = _Backward(graph, y_tensors, handles, stop_tensors, colocate_gradients_with_ops, gate_gradients)
         results = walk.run(starts)
         if unconnected_gradients == UnconnectedGradients.ZERO:
-            results = [apply_op("ZerosLike", x=x) if g is None else g for g, x in zip(results, xs)]
+            results = [apply_op("ZerosLike", x=x, name="zeros_like") if g is None else g for g, x in zip(results, xs)]
         for g, x in zip(results, xs):
             # A gradient has the shape of what it is of; that of a variable's handle is the variable's.
             shape = getattr(x, "shape", None)
@@ -127,8 +129,10 @@ def _initial_gradients(ys: list[Tensor], grads: list[Any]) -> list[Any]:
                 )
             if dtype.is_complex:
                 raise TypeError(f"Gradients of complex tensors ({y.name}) must set grad_ys (y.dtype = {dtype.name})")
+            known = y.shape.is_fully_defined()
+            dims = np.array(y.shape.known(), np.int32) if known else None
+            shape = apply_op("Shape", input=y, name="Shape") if dims is None else convert_to_tensor(dims, name="Shape")
             one = convert_to_tensor(1.0, dtype, name=f"grad_ys_{i}/Const")
-            shape = apply_op("Shape", input=y, name=f"grad_ys_{i}/Shape")
             out.append(apply_op("Fill", dims=shape, value=one, name=f"grad_ys_{i}"))
             out[-1].set_shape(y.shape)
         elif isinstance(grad, IndexedSlices):
@@ -209,7 +213,7 @@ class _Backward:
         for i, grad in enumerate(out_grads):
             trainable = op.outputs[i].dtype.base_dtype.is_floating or op.outputs[i].dtype.base_dtype.is_complex
             if grad is None and trainable and not self._accepts_none(op):
-                out_grads[i] = apply_op("ZerosLike", x=op.outputs[i])
+                out_grads[i] = apply_op("ZerosLike", x=op.outputs[i], name="zeros_like")
         with self.graph.name_scope(op.name + "_grad"), self._placement(op):
             in_grads = function(op, *out_grads)
             in_grads = list(in_grads) if isinstance(in_grads, (list, tuple)) else [in_grads]

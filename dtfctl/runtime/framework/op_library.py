@@ -7,6 +7,8 @@ The framework knows how ops are described, built, shaped and differentiated; whi
     shapes.FAMILY    importing it registers shape functions of a family of ops; may be missing
     gradients.FAMILY importing it registers their gradients; may be missing
     math_ops         importing it gives Tensors their operators
+
+A module above the kernels computes what static shapes need: `compute(graph_def, name)`.
 """
 
 from __future__ import annotations
@@ -14,14 +16,29 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dtfctl.protocol import graph_pb2
 
 _package: list[str] = []
+_computer: list[str] = []
 
 
-def use_op_library(package: str) -> None:
-    """Say which package has the ops."""
+def use_op_library(package: str, computer: str) -> None:
+    """Say which package has the ops, and which module computes graphs of constants."""
     _package[:] = [package]
+    _computer[:] = [computer]
+
+
+def compute_constant(graph_def: graph_pb2.GraphDef, name: str) -> np.ndarray[Any, Any] | None:
+    """Compute the only output of a node of a graph of constants; None where that takes a step, is large or fails."""
+    for computer in _computer:
+        value: np.ndarray[Any, Any] | None = importlib.import_module(computer).compute(graph_def, name)
+        return value
+    return None
 
 
 def load_entries() -> None:

@@ -24,7 +24,8 @@ def _assert(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
 
 def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> Operation:
     """Fail with InvalidArgumentError, printing `summarize` items of each of `data`, when `condition` is false."""
-    return _assert(convert_to_tensor(condition), data, summarize, name)
+    with name_scope(name, "Assert"):
+        return _assert(convert_to_tensor(condition), data, summarize, None)
 
 
 def _comparison(

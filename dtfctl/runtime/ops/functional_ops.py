@@ -9,23 +9,23 @@ from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.framework.tensor_shape import TensorShape, dimension_value
+from dtfctl.runtime.framework.tensor_shape import dimension_value
 from dtfctl.runtime.ops.tensor_array_ops import TensorArray
 from dtfctl.runtime.ops.while_loop import while_loop
 
 
-def _elements(elems: Any) -> tuple[list[Tensor], Tensor, int | None]:
-    """Flatten to tensors; give the length of their first axis as a tensor, and statically, too."""
+def _elements(elems: Any) -> tuple[list[Tensor], Tensor]:
+    """Flatten to tensors; give the length of their first axis, as a constant where it is known."""
     flat = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
     for tensor in flat:
         if tensor.shape.rank == 0:
             raise ValueError("elems must be a 1+ dimensional Tensor, not a scalar")
     static = next((n for t in flat if t.shape.rank and (n := dimension_value(t.shape[0])) is not None), None)
     if static is not None:
-        return flat, constant(static, dtypes.int32), static
+        return flat, constant(static, dtypes.int32)
     shape = apply_op("Shape", input=flat[0])
     length = apply_op("StridedSlice", input=shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
-    return flat, length, None
+    return flat, length
 
 
 def _unstacked(flat: list[Tensor], length: Tensor) -> list[TensorArray]:
@@ -53,7 +53,7 @@ def map_fn(
         raise TypeError("fn must be callable.")
     signature = fn_output_signature if fn_output_signature is not None else dtype
     with context.get_default_graph().name_scope(name or "map"):
-        flat, length, static = _elements(elems)
+        flat, length = _elements(elems)
         arrays = _unstacked(flat, length)
         structure = elems if signature is None else signature
         types = [t.dtype for t in flat] if signature is None else [dtypes.as_dtype(d) for d in nest.flatten(signature)]
@@ -75,15 +75,12 @@ def map_fn(
             back_prop=back_prop,
             maximum_iterations=length,
         )
-        return nest.pack_sequence_as(structure, [_stacked(a, r, static) for a, r in zip(out, results)])
+        return nest.pack_sequence_as(structure, [_stacked(a, r) for a, r in zip(out, results)])
 
 
-def _stacked(array: TensorArray, known: TensorArray, static: int | None) -> Tensor:
-    array._element_shape = known._element_shape
-    value = array.stack()
-    if known._element_shape.rank is not None:
-        value._shape = TensorShape([static]).concatenate(known._element_shape)
-    return value
+def _stacked(array: TensorArray, known: TensorArray) -> Tensor:
+    array._element_shape, array._known_size = known._element_shape, known._known_size
+    return array.stack()
 
 
 def _fold(
@@ -92,7 +89,7 @@ def _fold(
     if not callable(fn):
         raise TypeError("fn must be callable.")
     with context.get_default_graph().name_scope(name):
-        flat, length, _ = _elements(elems)
+        flat, length = _elements(elems)
         arrays = _unstacked(flat, length)
 
         def element(i: Any) -> Any:
@@ -159,7 +156,7 @@ def scan(
     if not callable(fn):
         raise TypeError("fn must be callable.")
     with context.get_default_graph().name_scope(name or "scan"):
-        flat, length, static = _elements(elems)
+        flat, length = _elements(elems)
         arrays = _unstacked(flat, length)
 
         def element(i: Any) -> Any:
@@ -195,4 +192,4 @@ def scan(
             back_prop=back_prop,
             maximum_iterations=length,
         )
-        return nest.pack_sequence_as(start, [_stacked(a, r, static) for a, r in zip(out, results)])
+        return nest.pack_sequence_as(start, [_stacked(a, r) for a, r in zip(out, results)])

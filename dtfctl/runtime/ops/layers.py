@@ -8,10 +8,11 @@ from typing import Any
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, math_ops, nn_ops
+from dtfctl.runtime.ops.batch_normalization import can_be_fused, normalize_batch
 from dtfctl.runtime.ops.cond import smart_cond
 from dtfctl.runtime.ops.layer_arguments import layer_scope, sized
 from dtfctl.runtime.ops.variable_scope import get_variable
@@ -351,21 +352,20 @@ def batch_normalization(
     size = _last_dimension(x, axis)
     given = x.dtype.base_dtype
     dtype = dtypes.float64 if given is dtypes.float64 else dtypes.float32
-    is_fused = fused is not False and rank == 4 and axis in (1, 3) and dtype is dtypes.float32
     with layer_scope(name, "batch_normalization", reuse) as opened:
         gamma = (
             get_variable(
                 "gamma", [size], dtype, gamma_initializer, gamma_regularizer, trainable, constraint=gamma_constraint
             )
             if scale
-            else constant(1.0, dtype, [size])
+            else None
         )
         beta = (
             get_variable(
                 "beta", [size], dtype, beta_initializer, beta_regularizer, trainable, constraint=beta_constraint
             )
             if center
-            else constant(0.0, dtype, [size])
+            else None
         )
         # What is not trained is not cut into parts.
         opened.set_partitioner(None)
@@ -377,83 +377,16 @@ def batch_normalization(
         }
         mean = get_variable("moving_mean", [size], dtype, moving_mean_initializer, **own)
         variance = get_variable("moving_variance", [size], dtype, moving_variance_initializer, **own)
-        g, b = convert_to_tensor(gamma), convert_to_tensor(beta)
-
-        def train() -> list[Tensor]:
-            if is_fused:
-                return _fused_moments(x, axis, epsilon, g, b)
-            wide = _cast(x, dtype)
-            m, v = _batch_moments(wide, axis)
-            return [_cast(_normalized(wide, axis, m, v, g, b, epsilon), given), m, v]
-
-        def infer() -> list[Tensor]:
-            m, v = mean.value(), variance.value()
-            return [
-                _cast(_normalized(_cast(x, dtype), axis, m, v, g, b, epsilon), given),
-                apply_op("Identity", input=m),
-                apply_op("Identity", input=v),
-            ]
-
-        out, batch_mean, batch_variance = smart_cond(training, train, infer)
-        out.set_shape(x.shape)
-        for moving, batch in ((mean, batch_mean), (variance, batch_variance)):
-            update = _moving_update(moving, batch, momentum, training)
-            if update is not None:
-                context.get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)
-        return out
-
-
-def _fused_moments(x: Tensor, axis: int, epsilon: float, gamma: Tensor, beta: Tensor) -> list[Tensor]:
-    out = make_op(
-        "FusedBatchNormV3",
-        x=x,
-        scale=gamma,
-        offset=beta,
-        mean=constant([], dtypes.float32),
-        variance=constant([], dtypes.float32),
-        epsilon=epsilon,
-        data_format="NHWC" if axis == 3 else "NCHW",
-        is_training=True,
-    ).outputs
-    return list(out[:3])
-
-
-def _batch_moments(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    axes = [i for i in range(x.shape.rank or 0) if i != axis]
-    with context.get_default_graph().name_scope("moments"):
-        mean = apply_op("Mean", input=x, reduction_indices=axes, keep_dims=True, name="mean")
-        squared = apply_op("SquaredDifference", x=x, y=apply_op("StopGradient", input=mean))
-        variance = apply_op("Mean", input=squared, reduction_indices=axes, name="variance")
-        return apply_op("Squeeze", input=mean, squeeze_dims=axes), variance
-
-
-def _cast(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype.base_dtype is dtype else apply_op("Cast", x=x, DstT=dtype)
-
-
-def _normalized(
-    x: Tensor, axis: int, mean: Tensor, variance: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
-) -> Tensor:
-    shape = [1] * (x.shape.rank or 0)
-    shape[axis] = -1
-
-    def wide(t: Tensor) -> Tensor:
-        return apply_op("Reshape", tensor=t, shape=shape)
-
-    with context.get_default_graph().name_scope("batchnorm"):
-        wider = apply_op("AddV2", x=variance, y=constant(epsilon, variance.dtype), name="add")
-        factor = apply_op("Mul", x=apply_op("Rsqrt", x=wider), y=gamma, name="mul")
-        scaled = apply_op("Mul", x=x, y=wide(factor), name="mul")
-        shift = apply_op("Sub", x=beta, y=apply_op("Mul", x=mean, y=factor, name="mul"), name="sub")
-        return apply_op("AddV2", x=scaled, y=wide(shift), name="add")
-
-
-def _moving_update(moving: Any, batch: Tensor, momentum: float, training: Any) -> Any:
-    if training is False or training == 0:
-        return None
-    dtype = moving.dtype.base_dtype
-    rate = smart_cond(training, lambda: constant(1.0 - momentum, dtype), lambda: constant(0.0, dtype))
-    graph = context.get_default_graph()
-    with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(moving.op):
-        delta = apply_op("Mul", x=apply_op("Sub", x=moving.value(), y=batch, name="sub"), y=rate, name="mul")
-        return moving.assign_sub(delta, name=scope, read_value=False)
+        return normalize_batch(
+            x,
+            axis,
+            gamma,
+            beta,
+            mean,
+            variance,
+            epsilon,
+            momentum,
+            training,
+            can_be_fused(rank, axis, dtype, fused),
+            lambda update: context.get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update.op),
+        )

@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
-from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
+from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -39,9 +39,9 @@ class KeyValueTensorInitializer:
         return self._values.dtype.base_dtype
 
     def initialize(self, table: Any) -> Operation:
-        op: Operation = make_op(
-            "InitializeTableV2", self._name, table_handle=table.resource_handle, keys=self._keys, values=self._values
-        )
+        handle = table.resource_handle
+        with name_scope(self._name):
+            op: Operation = make_op("LookupTableImportV2", table_handle=handle, keys=self._keys, values=self._values)
         add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
         return op
 
@@ -73,13 +73,13 @@ class TextFileInitializer:
         self._name = name or "text_file_init"
 
     def initialize(self, table: Any) -> Operation:
-        op: Operation = make_op(
-            "InitializeTableFromTextFileV2",
-            self._name,
-            table_handle=table.resource_handle,
-            filename=self._filename,
-            **self._arguments,
-        )
+        with name_scope(self._name):
+            op: Operation = make_op(
+                "InitializeTableFromTextFileV2",
+                table_handle=table.resource_handle,
+                filename=self._filename,
+                **self._arguments,
+            )
         add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
         add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
         return op
@@ -87,6 +87,8 @@ class TextFileInitializer:
 
 class _Table:
     """What all tables can do."""
+
+    _LOOKUP = "_Lookup"
 
     def __init__(self, key_dtype: Any, value_dtype: Any, handle: Tensor, default: Any) -> None:
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
@@ -99,23 +101,30 @@ class _Table:
         return self._default
 
     def size(self, name: str | None = None) -> Tensor:
-        return apply_op("LookupTableSizeV2", name or f"{self.name}_Size", table_handle=self.resource_handle)
+        with name_scope(name, f"{self.name}_Size"):
+            return apply_op("LookupTableSizeV2", table_handle=self.resource_handle)
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
         """Look up the values of `keys`, the default where there is none; a SparseTensor keeps its places."""
         source = keys.values if isinstance(keys, SparseTensor) else convert_to_tensor(keys, self.key_dtype)
         if source.dtype.base_dtype is not self.key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self.key_dtype}, received: {keys.dtype}")
-        values = apply_op(
-            "LookupTableFindV2",
-            name or f"{self.name}_Lookup",
-            table_handle=self.resource_handle,
-            keys=source,
-            default_value=self._default,
-        )
+        with name_scope(name, f"{self.name}{self._LOOKUP}"):
+            values = apply_op(
+                "LookupTableFindV2", table_handle=self.resource_handle, keys=source, default_value=self._default
+            )
         if isinstance(keys, SparseTensor):
             return SparseTensor(keys.indices, values, keys.dense_shape)
         return values
+
+    def _exported(self, name: str | None, what: str) -> Any:
+        with name_scope(name, f"{self.name}{what}"):
+            return apply_op_outputs(
+                "LookupTableExportV2",
+                table_handle=self.resource_handle,
+                Tkeys=self.key_dtype,
+                Tvalues=self.value_dtype,
+            )
 
 
 class StaticHashTable(_Table):
@@ -152,13 +161,7 @@ class StaticHashTable(_Table):
         return self._init
 
     def export(self, name: str | None = None) -> Any:
-        return apply_op_outputs(
-            "LookupTableExportV2",
-            name,
-            table_handle=self.resource_handle,
-            Tkeys=self.key_dtype,
-            Tvalues=self.value_dtype,
-        )
+        return self._exported(name, "_Export")
 
 
 def require_shared(anonymous: bool) -> None:
@@ -177,34 +180,31 @@ class HashTable(StaticHashTable):
 
 
 class _WritableTable(_Table):
+    _LOOKUP = "_lookup_table_find"
+
     def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
-        return self._write("LookupTableInsertV2", keys, values, name)
+        return self._write("LookupTableInsertV2", keys, values, name, "_lookup_table_insert")
 
     def import_values(self, keys: Any, values: Any, name: str | None = None) -> Operation:
-        return self._write("LookupTableImportV2", keys, values, name)
+        return self._write("LookupTableImportV2", keys, values, name, "_table_restore")
 
-    def _write(self, op: str, keys: Any, values: Any, name: str | None) -> Operation:
-        return make_op(
-            op,
-            name,
-            table_handle=self.resource_handle,
-            keys=convert_to_tensor(keys, self.key_dtype),
-            values=convert_to_tensor(values, self.value_dtype),
-        )
+    def _write(self, op: str, keys: Any, values: Any, name: str | None, what: str) -> Operation:
+        with name_scope(name, f"{self.name}{what}"):
+            return make_op(
+                op,
+                table_handle=self.resource_handle,
+                keys=convert_to_tensor(keys, self.key_dtype, name="keys"),
+                values=convert_to_tensor(values, self.value_dtype, name="values"),
+            )
 
     def remove(self, keys: Any, name: str | None = None) -> Operation:
         source = convert_to_tensor(keys, self.key_dtype)
-        return make_op("LookupTableRemoveV2", name, table_handle=self.resource_handle, keys=source)
+        with name_scope(name, f"{self.name}_lookup_table_remove"):
+            return make_op("LookupTableRemoveV2", table_handle=self.resource_handle, keys=source)
 
     def export(self, name: str | None = None) -> Any:
         """Read everything in the table: (keys, values)."""
-        return apply_op_outputs(
-            "LookupTableExportV2",
-            name,
-            table_handle=self.resource_handle,
-            Tkeys=self.key_dtype,
-            Tvalues=self.value_dtype,
-        )
+        return self._exported(name, "_lookup_table_export_values")
 
 
 class MutableHashTable(_WritableTable):

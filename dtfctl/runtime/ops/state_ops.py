@@ -53,14 +53,14 @@ def assign(
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Add to a variable; gives the new value."""
     if isinstance(ref, ResourceVariable):
-        return ref.assign_add(value, name=name)
+        return ref.assign_add(value)
     return apply_op("AssignAdd", ref=_ref(ref), value=value, use_locking=use_locking, name=name)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Subtract from a variable; gives the new value."""
     if isinstance(ref, ResourceVariable):
-        return ref.assign_sub(value, name=name)
+        return ref.assign_sub(value)
     return apply_op("AssignSub", ref=_ref(ref), value=value, use_locking=use_locking, name=name)
 
 

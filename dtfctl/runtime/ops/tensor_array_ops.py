@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.attrs import encode_attr
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import computed_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
@@ -52,7 +52,7 @@ class TensorArray:
         graph = context.get_default_graph()
         with graph.name_scope(name or "TensorArray"):
             count = convert_to_tensor(size, dtypes.int32)
-            if not self._dynamic_size and (known := constant_value(count)) is not None:
+            if not self._dynamic_size and (known := computed_value(count)) is not None:
                 self._known_size = int(known)
             self._flow = apply_op(
                 "TensorListReserve",
@@ -149,7 +149,7 @@ class TensorArray:
         """Stack all elements along a new first axis."""
         # The names are those that TensorFlow's arrays give, which programs look up.
         with name_scope(name, "TensorArrayStack"):
-            size = constant_value(self.size())
+            size = computed_value(self.size())
             value: Tensor = apply_op(
                 "TensorListStack",
                 input_handle=self._flow,
@@ -191,7 +191,8 @@ class TensorArray:
             name=name or "TensorArrayConcatV3",
         )
         if dims is not None:
-            value._shape = value.shape.merge_with([None, *dims[1:]])
+            whole = self._infer_shape and self._known_size is not None and dims[0] is not None
+            value._shape = value.shape.merge_with([self._known_size * dims[0] if whole else None, *dims[1:]])
         return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:

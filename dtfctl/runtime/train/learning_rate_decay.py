@@ -50,13 +50,8 @@ def natural_exp_decay(
     name: str | None = None,
 ) -> Tensor:
     """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
-    with name_scope(name, "NaturalExpDecay"):
-        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
-        p = apply_mixed("RealDiv", step, steps)
-        p = apply_mixed("Floor", p) if staircase else p
-        return apply_mixed(
-            "Mul", rate, apply_mixed("Exp", apply_mixed("Mul", apply_mixed("Neg", _cast(decay_rate, rate)), p))
-        )
+    natural = apply_op("Exp", x=apply_op("Neg", x=decay_rate))
+    return exponential_decay(learning_rate, global_step, decay_steps, natural, staircase, name)
 
 
 def inverse_time_decay(

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 
 FLOATS, INTS = ("float32", "float64"), ("int32", "int64")
-# TensorFlow finds the static shapes of these by computing what is made of constants alone; here they may be unknown.
-FOLDED = ("dynamic_stitch", "TensorArray.concat", "repeat", "pad", "sequence_mask", "zeros(shape)", "range")
 DIGITS = {"float64": 10, "float32": 6, "complex64": 6, "float16": 3}
 
 
@@ -112,8 +110,6 @@ class Program:
 
     def keep(self, what: str, tensor: Any, shape: tuple[int, ...], dtype: str) -> None:
         """Add a value that others may be made of."""
-        if what.split()[0] in FOLDED:
-            tensor.set_shape(shape)
         value = Value(tensor, tuple(int(n) for n in shape), dtype)
         self.items.append(Item(what, [tensor]))
         if int(np.prod(value.shape)) <= 400 and value.rank <= 5:

@@ -24,7 +24,8 @@ def anything(p: Program) -> None:
         "concat": lambda: tf.concat([x, y], n),
         "stack": lambda: tf.stack([x, y], n),
         "reduce_sum": lambda: tf.reduce_sum(x, n),
-        "reduce_mean": lambda: tf.reduce_mean(x, [0, n]),
+        # The same axis twice fails in TensorFlow's steps, unless its size is 1.
+        "reduce_mean": lambda: tf.reduce_mean(x, [0, n] if n % max(a.rank, 1) else [n]),
         "reshape": lambda: tf.reshape(x, [2, n]),
         "expand_dims": lambda: tf.expand_dims(x, n),
         "squeeze": lambda: tf.squeeze(x, [n]),
@@ -35,7 +36,8 @@ def anything(p: Program) -> None:
         "[][]": lambda: x[0, n],
         "[tensor]": lambda: x[y],
         "split": lambda: tf.split(x, n, 0),
-        "unstack": lambda: tf.unstack(x, axis=n),
+        # Of a size that TensorFlow does not know, and says so, where it is known here.
+        "unstack": lambda: tf.unstack(x, a.shape[n] if -a.rank <= n < a.rank else None, n),
         "tile": lambda: tf.tile(x, [2, n]),
         "where": lambda: tf.where(x, y, y),
         "cast": lambda: tf.cast(x, tf.string),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework import context, dtypes
-from dtfctl.runtime.framework.constant_value import constant_value
-from dtfctl.runtime.framework.convert import constant, convert_to_tensor
-from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.keras import constraints, initializers, regularizers, state
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.layers.core import described
-from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
-from dtfctl.runtime.ops.cond import smart_cond
+from dtfctl.runtime.ops import array_ops, nn_ops
+from dtfctl.runtime.ops.batch_normalization import can_be_fused, normalize_batch
 from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
 
 
@@ -82,7 +79,7 @@ class BatchNormalization(Layer):
         size = shape.as_list()[self._axis]
         if size is None:
             raise ValueError(f"There are undefined dimensions that normalization needs: axis {self.axis} of {shape}")
-        self._fused = self.fused is not False and shape.rank == 4 and self._axis in (1, 3)
+        self._fused = can_be_fused(shape.rank, self._axis, dtypes.float32, self.fused)
         dtype = dtypes.float32
         if self.scale:
             self.gamma = self.add_weight(
@@ -110,78 +107,21 @@ class BatchNormalization(Layer):
         self._size = size
         self.built = True
 
-    def _moved(self, variable: Any, value: Any, rate: Any) -> Any:
-        graph = context.get_default_graph()
-        with name_scope("AssignMovingAvg") as scope, graph.colocate_with(variable.op):
-            delta = (variable - math_ops.cast(value, variable.dtype.base_dtype)) * rate
-            return variable.assign_sub(delta, name=scope, read_value=False)
-
-    def _rate(self, training: Any, known: Any) -> Any:
-        """Say how far the averages move: not at all unless training."""
-        if known:
-            return constant(1.0 - self.momentum)
-        return smart_cond(training, lambda: constant(1.0 - self.momentum), lambda: constant(0.0))
-
     def call(self, inputs: Any, training: Any = None) -> Any:
         """Compute the outputs for inputs."""
-        training = state.learning_phase() if training is None else training
-        if isinstance(training, (bool, int)):
-            known: Any = bool(training)
-        else:
-            known = constant_value(convert_to_tensor(training))
-        outputs = (
-            self._call_fused(inputs, training, known) if self._fused else self._call_plain(inputs, training, known)
+        return normalize_batch(
+            inputs,
+            self._axis,
+            self.gamma,
+            self.beta,
+            self.moving_mean,
+            self.moving_variance,
+            self.epsilon,
+            self.momentum,
+            state.learning_phase() if training is None else training,
+            self._fused,
+            self.add_update,
         )
-        outputs.set_shape(inputs.shape)
-        return outputs
-
-    def _call_fused(self, inputs: Any, training: Any, known: Any) -> Any:
-        gamma = self.gamma if self.scale else constant(1.0, dtypes.float32, [self._size])
-        beta = self.beta if self.center else constant(0.0, dtypes.float32, [self._size])
-        wire = "NHWC" if self._axis == 3 else "NCHW"
-
-        def train() -> Any:
-            return nn_ops.fused_batch_norm(inputs, gamma, beta, epsilon=self.epsilon, data_format=wire)
-
-        def infer() -> Any:
-            return nn_ops.fused_batch_norm(
-                inputs,
-                gamma,
-                beta,
-                mean=self.moving_mean,
-                variance=self.moving_variance,
-                epsilon=self.epsilon,
-                is_training=False,
-                data_format=wire,
-            )
-
-        outputs, mean, variance = smart_cond(training, train, infer)
-        if known is None or known:
-            rate = self._rate(training, known)
-            self.add_update(self._moved(self.moving_mean, mean, rate))
-            self.add_update(self._moved(self.moving_variance, variance, rate))
-        return outputs
-
-    def _call_plain(self, inputs: Any, training: Any, known: Any) -> Any:
-        rank = inputs.shape.rank
-        axes = [i for i in range(rank) if i != self._axis]
-        shape = [1] * rank
-        shape[self._axis] = self._size
-
-        def wide(v: Any) -> Any:
-            return v if v is None or axes == list(range(rank - 1)) else array_ops.reshape(v, shape)
-
-        if known is False:
-            mean, variance = self.moving_mean.value(), self.moving_variance.value()
-        else:
-            batch_mean, batch_variance = nn_ops.moments(inputs, axes)
-            mean = smart_cond(training, lambda: batch_mean, self.moving_mean.value)
-            variance = smart_cond(training, lambda: batch_variance, self.moving_variance.value)
-            for variable, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
-                self.add_update(self._moved(variable, value, self._rate(training, known)))
-        offset = wide(self.beta.value()) if self.center else None
-        scale = wide(self.gamma.value()) if self.scale else None
-        return nn_ops.batch_normalization(inputs, wide(mean), wide(variance), offset, scale, self.epsilon)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Compute the shape of the outputs."""

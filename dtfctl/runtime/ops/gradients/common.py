@@ -4,31 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.ops.shapes.indexing import broadcast_gradient_axes
+
+Dims = tuple[int | None, ...]
 
 
 def reduce_to(x: Tensor, y: Tensor, gx: Tensor | None, gy: Tensor | None) -> list[Tensor | None]:
     """Sum gradients of a broadcast result back to the shapes of its arguments."""
-    a, b = x.shape, y.shape
-    if a.is_fully_defined() and b.is_fully_defined():
-        known_a, known_b = a.known(), b.known()
-        if known_a == known_b:
-            return [gx, gy]
-        full = np.broadcast_shapes(known_a, known_b)
-        rx, ry = broadcast_gradient_axes(known_a, known_b)
+    axes = _repeated_axes(x.shape.dims_or_none, y.shape.dims_or_none)
+    if axes is not None:
+        rank_x, rank_y = x.shape.rank or 0, y.shape.rank or 0
         return [
-            gx if gx is None or known_a == full else sum_to(gx, constant(rx, dtypes.int32), _known_shape(known_a)),
-            gy if gy is None or known_b == full else sum_to(gy, constant(ry, dtypes.int32), _known_shape(known_b)),
+            _summed(gx, axes[0], x) if axes[0] or rank_x < rank_y else gx,
+            _summed(gy, axes[1], y) if axes[1] or rank_y < rank_x else gy,
         ]
     sx, sy = apply_op("Shape", input=x), apply_op("Shape", input=y)
     ax, ay = apply_op_outputs("BroadcastGradientArgs", s0=sx, s1=sy)
     return [None if gx is None else sum_to(gx, ax, sx), None if gy is None else sum_to(gy, ay, sy)]
+
+
+def _repeated_axes(x: Dims | None, y: Dims | None) -> tuple[list[int], list[int]] | None:
+    """Find the axes of the result along which each argument was repeated; None where only a step knows."""
+    if x is None or y is None:
+        return None
+    rank = max(len(x), len(y))
+    repeated: tuple[list[int], list[int]] = ([], [])
+    for axis, (a, b) in enumerate(zip((1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y)):
+        if a == 1 != b:
+            repeated[0].append(axis)
+        elif b == 1 != a:
+            repeated[1].append(axis)
+        elif a is None or b is None:
+            return None
+    return repeated
+
+
+def _summed(grad: Tensor | None, axes: list[int], like: Tensor) -> Tensor | None:
+    if grad is None:
+        return None
+    shape = like.shape
+    wanted = _known_shape(shape.known()) if shape.is_fully_defined() else apply_op("Shape", input=like)
+    return sum_to(grad, constant(axes, dtypes.int32), wanted)
 
 
 def _known_shape(dims: tuple[int, ...]) -> Tensor:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import control_dependencies, name_scope
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops.check_ops import Assert
 from dtfctl.runtime.ops.image_ops.colors import convert_image_dtype
 from dtfctl.runtime.ops.image_ops.common import checked_image, spatial_axes
 from dtfctl.runtime.ops.nn_ops import reduce_over
@@ -78,9 +80,27 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
     """Compute the peak signal-to-noise ratio in decibels, by image."""
     with name_scope(name, "PSNR"):
+        a, b = convert_to_tensor(a), convert_to_tensor(b)
+        # The range is one of the pictures' type, and is converted as they are.
+        peak = convert_image_dtype(math_ops.cast(max_val, a.dtype.base_dtype), dtypes.float32)
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
-        square = reduce_over("Mean", apply_op("SquaredDifference", x=a, y=b), [-3, -2, -1])
-        peak = 20 * float(np.log10(max_val))
-        return apply_mixed(
-            "Sub", constant(peak), apply_mixed("Mul", apply_mixed("Log", square), 10 / float(np.log(10)))
+        square = math_ops.reduce_mean(math_ops.squared_difference(a, b), [-3, -2, -1])
+        value = math_ops.subtract(
+            20 * math_ops.log(peak) / math_ops.log(constant(10.0)),
+            np.float32(10 / np.log(10)) * math_ops.log(square),
+            name="psnr",
         )
+        with control_dependencies(_fit(a, b)):
+            return apply_op("Identity", input=value)
+
+
+def _fit(a: Tensor, b: Tensor) -> list[Operation]:
+    """Check that two batches of pictures have one size and as many channels."""
+    first, second = a.shape.with_rank_at_least(3), b.shape.with_rank_at_least(3)
+    first[-3:].assert_is_compatible_with(second[-3:])
+    one, other = apply_op_outputs("ShapeN", input=[a, b])
+    alike = math_ops.reduce_all(math_ops.equal(one[-3:], other[-3:]))
+    return [
+        Assert(math_ops.greater_equal(array_ops.size(one), 3), [one, other], summarize=10),
+        Assert(alike, [one, other], summarize=10),
+    ]

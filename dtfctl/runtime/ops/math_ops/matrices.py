@@ -190,4 +190,4 @@ def _as_matrix_by_rank(x: Tensor, axes: Any, last: bool) -> tuple[Tensor, Tensor
 def trace(x: Any, name: str | None = None) -> Tensor:
     """Add up the diagonal of (each) matrix."""
     with name_scope(name, "Trace") as scope:
-        return reduce_sum(apply_op("MatrixDiagPart", input=x), axis=[-1], name=scope)
+        return reduce_sum(array_ops.matrix_diag_part(x), axis=[-1], name=scope)

@@ -189,4 +189,4 @@ def accumulate_n(inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = N
     tensors = [convert_to_tensor(t, tensor_dtype) for t in inputs]
     if len(tensors) == 1 and name is None:
         return tensors[0]
-    return add_n(tensors, name=name or "AccumulateNV2")
+    return add_n(tensors, name=name)

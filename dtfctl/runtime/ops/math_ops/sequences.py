@@ -11,8 +11,9 @@ from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.math_ops.division import truediv
-from dtfctl.runtime.ops.math_ops.reductions import reduce_max, reduce_prod
+from dtfctl.runtime.ops.math_ops.reductions import reduce_max
 from dtfctl.runtime.ops.math_ops.types import cast
 from dtfctl.runtime.ops.op_defs.binary import greater, maximum, minimum
 from dtfctl.runtime.ops.op_defs.elementwise import floor
@@ -75,7 +76,7 @@ def bincount(
     """Count how often each integer occurs in arr."""
     with name_scope(name, "bincount"):
         arr = convert_to_tensor(arr, dtypes.int32, name="arr")
-        some = greater(reduce_prod(apply_op("Shape", input=arr)), 0)
+        some = greater(array_ops.size(arr), 0)
         size = cast(some, dtypes.int32) * (reduce_max(arr) + 1)
         if minlength is not None:
             size = maximum(convert_to_tensor(minlength, dtypes.int32), size)
@@ -84,8 +85,8 @@ def bincount(
         if weights is None:
             w: Any = constant([], dtype)
         else:
-            w = convert_to_tensor(weights, name="weights")
-        return apply_op("Bincount", arr=arr, size=size, weights=w)
+            w = apply_op("Reshape", tensor=convert_to_tensor(weights, name="weights"), shape=[-1])
+        return apply_op("DenseBincount", input=apply_op("Reshape", tensor=arr, shape=[-1]), size=size, weights=w)
 
 
 def bucketize(input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:

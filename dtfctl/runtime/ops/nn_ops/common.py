@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
 
 def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str | None = None) -> Tensor:
     """Apply a reduction op over `axes`."""
-    axes = list(axes) if isinstance(axes, (list, tuple, range)) else axes
-    index = convert_to_tensor(axes, dtypes.int32)
+    index = axes if isinstance(axes, Tensor) else np.asarray(list(axes) if isinstance(axes, range) else axes, np.int32)
     return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)
 
 

@@ -141,14 +141,14 @@ def batch_normalization(
     """Compute (x - mean) / sqrt(variance + epsilon), scaled and shifted."""
     with name_scope(name, "batchnorm"):
         x = convert_to_tensor(x)
-        inverse = apply_mixed("Rsqrt", apply_mixed("AddV2", variance, variance_epsilon))
+        inverse = apply_mixed("Rsqrt", variance + variance_epsilon)
         if scale is not None:
-            inverse = apply_mixed("Mul", inverse, scale)
+            inverse = inverse * scale
         dtype = x.dtype.base_dtype
-        scaled = apply_mixed("Mul", x, cast_to(inverse, dtype))
-        moved = apply_mixed("Mul", mean, inverse)
-        shift = apply_mixed("Neg", moved) if offset is None else apply_mixed("Sub", offset, moved)
-        return apply_mixed("AddV2", scaled, cast_to(shift, dtype))
+        scaled = x * cast_to(inverse, dtype)
+        shift = -mean * inverse if offset is None else offset - mean * inverse
+        out: Tensor = scaled + cast_to(shift, dtype)
+        return out
 
 
 def fused_batch_norm(
@@ -171,16 +171,19 @@ def fused_batch_norm(
     if (not is_training or exponential_avg_factor != 1.0) and (mean is None or variance is None):
         raise ValueError("Both `mean` and `variance` must be given when `is_training` is False")
     x = convert_to_tensor(x, name="input")
-    empty = constant([], dtypes.float32)
+    scale = convert_to_tensor(scale, dtypes.float32, name="scale")
+    offset = convert_to_tensor(offset, dtypes.float32, name="offset")
+    mean = constant([], dtypes.float32) if mean is None else mean
+    variance = constant([], dtypes.float32) if variance is None else variance
     # TensorFlow's bound for cuDNN, kept because it changes values.
     epsilon = max(epsilon, 1.001e-5)
     y, running_mean, running_variance, *_ = apply_op_outputs(
         "FusedBatchNormV3",
         x=x,
-        scale=convert_to_tensor(scale, dtypes.float32, name="scale"),
-        offset=convert_to_tensor(offset, dtypes.float32, name="offset"),
-        mean=empty if mean is None else mean,
-        variance=empty if variance is None else variance,
+        scale=scale,
+        offset=offset,
+        mean=mean,
+        variance=variance,
         epsilon=epsilon,
         exponential_avg_factor=exponential_avg_factor,
         data_format=data_format,

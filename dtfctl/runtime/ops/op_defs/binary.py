@@ -60,6 +60,7 @@ define.op(
 )
 div_no_nan: Binary = define.binary(
     "DivNoNan(x: T, y: T) -> (z: T); T: type in {half, float, bfloat16, double, complex64, complex128}",
+    default_name="div_no_nan",
     exports=("div_no_nan", "math.div_no_nan", "math.divide_no_nan"),
 )
 floor_div: Binary = define.binary(
@@ -199,10 +200,12 @@ truncatemod: Binary = define.binary(
 xdivy: Binary = define.binary(
     "Xdivy(x: T, y: T) -> (z: T); T: type in {half, bfloat16, float, double, complex64, complex128}",
     exports=("xdivy", "math.xdivy"),
+    scope="xdivy",
 )
 xlog1py: Binary = define.binary(
     "Xlog1py(x: T, y: T) -> (z: T); T: type in {half, bfloat16, float, double, complex64, complex128}",
     exports=("xlog1py", "math.xlog1py"),
+    scope="xlog1py",
 )
 xlogy: Binary = define.binary(
     "Xlogy(x: T, y: T) -> (z: T); T: type in {half, bfloat16, float, double, complex64, complex128}",

@@ -55,47 +55,66 @@ bessel_i0: Unary = define.unary(
     f"BesselI0(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * bessel_i1(op.inputs[0]),
     exports=("bessel_i0", "math.bessel_i0", "special.bessel_i0"),
+    scope="bessel_i0",
 )
 bessel_i0e: Unary = define.unary(
-    f"BesselI0e(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_i0e", "math.bessel_i0e", "special.bessel_i0e")
+    f"BesselI0e(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_i0e", "math.bessel_i0e", "special.bessel_i0e"),
+    scope="bessel_i0e",
 )
 bessel_i1: Unary = define.unary(
-    f"BesselI1(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_i1", "math.bessel_i1", "special.bessel_i1")
+    f"BesselI1(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_i1", "math.bessel_i1", "special.bessel_i1"),
+    scope="bessel_i1",
 )
 bessel_i1e: Unary = define.unary(
-    f"BesselI1e(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_i1e", "math.bessel_i1e", "special.bessel_i1e")
+    f"BesselI1e(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_i1e", "math.bessel_i1e", "special.bessel_i1e"),
+    scope="bessel_i1e",
 )
 bessel_j0: Unary = define.unary(
     f"BesselJ0(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: -grad * bessel_j1(op.inputs[0]),
     exports=("bessel_j0", "math.bessel_j0", "special.bessel_j0"),
+    scope="bessel_j0",
 )
 bessel_j1: Unary = define.unary(
-    f"BesselJ1(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_j1", "math.bessel_j1", "special.bessel_j1")
+    f"BesselJ1(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_j1", "math.bessel_j1", "special.bessel_j1"),
+    scope="bessel_j1",
 )
 bessel_k0: Unary = define.unary(
     f"BesselK0(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: -grad * bessel_k1(op.inputs[0]),
     exports=("bessel_k0", "math.bessel_k0", "special.bessel_k0"),
+    scope="bessel_k0",
 )
 bessel_k0e: Unary = define.unary(
     f"BesselK0e(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * (op.outputs[0] - bessel_k1e(op.inputs[0])),
     exports=("bessel_k0e", "math.bessel_k0e", "special.bessel_k0e"),
+    scope="bessel_k0e",
 )
 bessel_k1: Unary = define.unary(
-    f"BesselK1(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_k1", "math.bessel_k1", "special.bessel_k1")
+    f"BesselK1(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_k1", "math.bessel_k1", "special.bessel_k1"),
+    scope="bessel_k1",
 )
 bessel_k1e: Unary = define.unary(
-    f"BesselK1e(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_k1e", "math.bessel_k1e", "special.bessel_k1e")
+    f"BesselK1e(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_k1e", "math.bessel_k1e", "special.bessel_k1e"),
+    scope="bessel_k1e",
 )
 bessel_y0: Unary = define.unary(
     f"BesselY0(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: -grad * bessel_y1(op.inputs[0]),
     exports=("bessel_y0", "math.bessel_y0", "special.bessel_y0"),
+    scope="bessel_y0",
 )
 bessel_y1: Unary = define.unary(
-    f"BesselY1(x: T) -> (y: T); T: {FLOATS}", exports=("bessel_y1", "math.bessel_y1", "special.bessel_y1")
+    f"BesselY1(x: T) -> (y: T); T: {FLOATS}",
+    exports=("bessel_y1", "math.bessel_y1", "special.bessel_y1"),
+    scope="bessel_y1",
 )
 define.op(
     "Bucketize(input: T) -> (output: int32); T: type in {int32, int64, float, double}; boundaries: list(float)",
@@ -148,6 +167,7 @@ dawsn: Unary = define.unary(
     f"Dawsn(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * (number_like(1, grad) - number_like(2, grad) * op.inputs[0] * op.outputs[0]),
     exports=("dawsn", "math.dawsn", "special.dawsn"),
+    scope="dawsn",
 )
 digamma: Unary = define.unary(f"Digamma(x: T) -> (y: T); T: {FLOATS}", exports=("digamma", "math.digamma"))
 erf: Unary = define.unary(
@@ -164,6 +184,7 @@ erfinv: Unary = define.unary(
     f"Erfinv(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * number_like(math.sqrt(math.pi) / 2, grad) * exp(square(op.outputs[0])),
     exports=("erfinv", "math.erfinv"),
+    scope="erfinv",
 )
 exp: Unary = define.unary(
     f"Exp(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(deny)",
@@ -171,7 +192,7 @@ exp: Unary = define.unary(
     exports=("exp", "math.exp"),
 )
 expint: Unary = define.unary(
-    f"Expint(x: T) -> (y: T); T: {FLOATS}", exports=("expint", "math.expint", "special.expint")
+    f"Expint(x: T) -> (y: T); T: {FLOATS}", exports=("expint", "math.expint", "special.expint"), scope="expint"
 )
 expm1: Unary = define.unary(
     f"Expm1(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(deny)",
@@ -214,11 +235,13 @@ fresnel_cos: Unary = define.unary(
     f"FresnelCos(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * cos(number_like(math.pi / 2, grad) * square(op.inputs[0])),
     exports=("fresnel_cos", "math.fresnel_cos", "special.fresnel_cos"),
+    scope="fresnel_cos",
 )
 fresnel_sin: Unary = define.unary(
     f"FresnelSin(x: T) -> (y: T); T: {FLOATS}",
     gradient=lambda op, grad: grad * sin(number_like(math.pi / 2, grad) * square(op.inputs[0])),
     exports=("fresnel_sin", "math.fresnel_sin", "special.fresnel_sin"),
+    scope="fresnel_sin",
 )
 
 
@@ -298,7 +321,7 @@ log1p: Unary = define.unary(
 logical_not: Unary = define.unary(
     "LogicalNot(x: bool) -> (y: bool)", gradient="none", exports=("logical_not", "math.logical_not")
 )
-ndtri: Unary = define.unary(f"Ndtri(x: T) -> (y: T); T: {FLOATS}", exports=("ndtri", "math.ndtri"))
+ndtri: Unary = define.unary(f"Ndtri(x: T) -> (y: T); T: {FLOATS}", exports=("ndtri", "math.ndtri"), scope="ndtri")
 negative: Unary = define.unary(
     "Neg(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
     "complex128}; !precision(clear)",
@@ -356,7 +379,7 @@ sinh: Unary = define.unary(
     exports=("sinh", "math.sinh"),
 )
 spence: Unary = define.unary(
-    f"Spence(x: T) -> (y: T); T: {FLOATS}", exports=("spence", "math.spence", "special.spence")
+    f"Spence(x: T) -> (y: T); T: {FLOATS}", exports=("spence", "math.spence", "special.spence"), scope="spence"
 )
 sqrt: Unary = define.unary(
     f"Sqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}; !precision(infer)",

@@ -25,6 +25,7 @@ from functools import wraps
 from typing import Any, Literal, Protocol, TypeVar
 
 from dtfctl.runtime.framework.convert import SparseTensor
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested
 from dtfctl.runtime.framework.op_signature import add_notation, register_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -121,8 +122,13 @@ class OpFamily:
         shape: ShapeRule = "unchanged",
         gradient: Gradient = None,
         exports: Sequence[str] = (),
+        scope: str | None = None,
     ) -> Unary:
-        """Enter an op of each element and return its function, which takes a SparseTensor's values, too."""
+        """Enter an op of each element and return its function, which takes a SparseTensor's values, too.
+
+        Args:
+            scope: the name scope that TensorFlow's function of that op opens, if it does.
+        """
         op_type = add_notation(self.name, notation)
         _register(op_type, shape, gradient)
         argument = notation[len(op_type) + 1 : notation.index(":")]
@@ -130,7 +136,10 @@ class OpFamily:
         def function(x: Any, name: str | None = None) -> Tensor:
             if isinstance(x, SparseTensor):
                 return SparseTensor(x.indices, function(x.values, name=name), x.dense_shape)  # type: ignore[return-value]
-            return apply_op(op_type, name, **{argument: x})
+            if scope is None:
+                return apply_op(op_type, name, **{argument: x})
+            with name_scope(name, scope):
+                return apply_op(op_type, **{argument: x})
 
         function.__name__ = function.__qualname__ = op_type.lower()
         function.__doc__ = f"The {op_type} op, element by element (a SparseTensor's values)."
@@ -145,14 +154,22 @@ class OpFamily:
         gradient: Gradient = None,
         default_name: str | None = None,
         exports: Sequence[str] = (),
+        scope: str | None = None,
     ) -> Binary:
-        """Enter an op of two broadcast arguments and return its function: the one with a type gives it to the other."""
+        """Enter an op of two broadcast arguments and return its function: the one with a type gives it to the other.
+
+        Args:
+            scope: the name scope that TensorFlow's function of that op opens, if it does.
+        """
         op_type = add_notation(self.name, notation)
         _register(op_type, shape, gradient)
 
         def function(x: Any, y: Any, name: str | None = None) -> Tensor:
             x, y = typed_pair(x, y)
-            return apply_op(op_type, name or default_name, x=x, y=y)
+            if scope is None:
+                return apply_op(op_type, name or default_name, x=x, y=y)
+            with name_scope(name, scope):
+                return apply_op(op_type, x=x, y=y)
 
         function.__name__ = function.__qualname__ = op_type.lower()
         function.__doc__ = f"The {op_type} op on broadcast arguments."

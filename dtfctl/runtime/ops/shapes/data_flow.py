@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import computed_value
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -35,7 +35,7 @@ def _dynamic_stitch(op: Operation) -> list[Any]:
         if indices.shape.rank is not None and data.shape.rank is not None:
             data.shape[: indices.shape.rank].assert_is_compatible_with(indices.shape)
             rest = rest.merge_with(data.shape[indices.shape.rank :])
-        value = constant_value(indices)
+        value = computed_value(indices)
         if value is None:
             known = False
         elif value.size:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import computed_value
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
 def _two(size: Tensor) -> tuple[int | None, int | None]:
-    value = constant_value(size)
+    value = computed_value(size)
     return (None, None) if value is None else (int(value[0]), int(value[1]))
 
 
@@ -42,7 +42,7 @@ def _crop_and_resize(op: Operation) -> list[Any]:
 
 @register_shape("CropAndResizeGradImage")
 def _crop_grad_image(op: Operation) -> list[Any]:
-    size = constant_value(op.inputs[3])
+    size = computed_value(op.inputs[3])
     return [[None] * 4 if size is None else [int(v) for v in size]]
 
 
@@ -64,7 +64,7 @@ def _random_crop(op: Operation) -> list[Any]:
 
 
 def _padded(op: Operation) -> int | None:
-    limit = constant_value(op.inputs[2]) if op.attr("pad_to_max_output_size", False) else None
+    limit = computed_value(op.inputs[2]) if op.attr("pad_to_max_output_size", False) else None
     return None if limit is None else int(limit)
 
 
@@ -82,7 +82,7 @@ def _selected_v5(op: Operation) -> list[Any]:
 @register_shape("CombinedNonMaxSuppression")
 def _combined(op: Operation) -> list[Any]:
     batch = op.inputs[0].shape[0].value
-    each, total = constant_value(op.inputs[2]), constant_value(op.inputs[3])
+    each, total = computed_value(op.inputs[2]), computed_value(op.inputs[3])
     classes = op.inputs[1].shape[2].value if op.inputs[1].shape.rank == 3 else None
     size = None if total is None else int(total)
     if op.attr("pad_per_class", False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static, unknown_shape
@@ -65,7 +65,7 @@ def _betainc(op: Operation) -> Any:
 @register_shape("Sum", "Prod", "Max", "Min", "Mean", "EuclideanNorm", "All", "Any")
 def _reduction(op: Operation) -> Any:
     dims, keep = op.inputs[0].shape.dims_or_none, op.attr("keep_dims")
-    axes = constant_value(op.inputs[1])
+    axes = computed_value(op.inputs[1])
     if dims is None:
         return [TensorShape(None)]
     rank = len(dims)
@@ -87,7 +87,7 @@ def _reduction(op: Operation) -> Any:
 @register_shape("ArgMax", "ArgMin")
 def _arg(op: Operation) -> Any:
     dims = op.inputs[0].shape.dims_or_none
-    axis = constant_value(op.inputs[1])
+    axis = computed_value(op.inputs[1])
     if dims is None:
         return [TensorShape(None)]
     if axis is None:
@@ -130,7 +130,7 @@ def _batch_matmul(op: Operation) -> Any:
 
 @register_shape("Range")
 def _range(op: Operation) -> Any:
-    values = [constant_value(t) for t in op.inputs]
+    values = [computed_value(t) for t in op.inputs]
     if any(v is None for v in values):
         return [[None]]
     start, limit, delta = (v.item() for v in values if v is not None)
@@ -144,25 +144,25 @@ def _range(op: Operation) -> Any:
 
 @register_shape("LinSpace")
 def _linspace(op: Operation) -> Any:
-    count = constant_value(op.inputs[2])
+    count = computed_value(op.inputs[2])
     return [[None if count is None else int(count)]]
 
 
 @register_shape("HistogramFixedWidth")
 def _histogram(op: Operation) -> Any:
-    count = constant_value(op.inputs[2])
+    count = computed_value(op.inputs[2])
     return [[None if count is None else int(count)]]
 
 
 @register_shape("Bincount")
 def _bincount(op: Operation) -> Any:
-    size = constant_value(op.inputs[1])
+    size = computed_value(op.inputs[1])
     return [[None if size is None else int(size)]]
 
 
 @register_shape("DenseBincount")
 def _dense_bincount(op: Operation) -> Any:
-    size = constant_value(op.inputs[1])
+    size = computed_value(op.inputs[1])
     bins = None if size is None else int(size)
     dims = op.inputs[0].shape.dims_or_none
     if dims is None:
@@ -172,7 +172,7 @@ def _dense_bincount(op: Operation) -> Any:
 
 @register_shape("RaggedBincount", "SparseBincount")
 def _other_bincount(op: Operation) -> Any:
-    size = constant_value(op.inputs[1 + 1 + (op.type == "SparseBincount")])
+    size = computed_value(op.inputs[1 + 1 + (op.type == "SparseBincount")])
     bins = None if size is None else int(size)
     if op.type == "RaggedBincount":
         return [[None, bins]]
@@ -189,7 +189,7 @@ def _segment(op: Operation) -> Any:
 @register_shape("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
 def _unsorted_segment(op: Operation) -> Any:
     dims, rank = op.inputs[0].shape.dims_or_none, op.inputs[1].shape.rank
-    count = constant_value(op.inputs[2])
+    count = computed_value(op.inputs[2])
     if dims is None or rank is None:
         return [TensorShape(None)]
     return [[None if count is None else int(count), *dims[rank:]]]
@@ -207,7 +207,7 @@ def _sparse_segment(op: Operation) -> Any:
 @register_shape(*(f"{name}WithNumSegments" for name in _SPARSE), *(f"{name}Grad" for name in _SPARSE))
 def _sparse_segment_sized(op: Operation) -> Any:
     dims = op.inputs[0].shape.dims_or_none
-    count = constant_value(op.inputs[3])
+    count = computed_value(op.inputs[3])
     return [TensorShape(None) if dims is None else [None if count is None else int(count), *dims[1:]]]
 
 
@@ -232,5 +232,5 @@ def _rfft(op: Operation) -> Any:
 
 @register_shape("SobolSample")
 def _sobol(op: Operation) -> Any:
-    dim, count = constant_value(op.inputs[0]), constant_value(op.inputs[1])
+    dim, count = computed_value(op.inputs[0]), computed_value(op.inputs[1])
     return [[None if count is None else int(count), None if dim is None else int(dim)]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static
@@ -148,7 +148,7 @@ def _pool_with_argmax(op: Operation) -> list[Any]:
 
 @register_shape("MaxPoolV2")
 def _pool_v2(op: Operation) -> list[Any]:
-    ksize, strides = constant_value(op.inputs[1]), constant_value(op.inputs[2])
+    ksize, strides = computed_value(op.inputs[1]), computed_value(op.inputs[2])
     if ksize is None or strides is None:
         return [[None] * 4]
     return [_pooled(op, ksize.tolist(), strides.tolist())]
@@ -186,7 +186,7 @@ def _batch_norm_grad(op: Operation) -> list[Any]:
 @register_shape("TopK", "TopKV2")
 def _top_k(op: Operation) -> list[Any]:
     x = op.inputs[0].shape.with_rank_at_least(1)
-    count: Any = op.attr("k") if op.type == "TopK" else constant_value(op.inputs[1])
+    count: Any = op.attr("k") if op.type == "TopK" else computed_value(op.inputs[1])
     count = None if count is None else int(count)
     if count is not None and count < 0:
         raise ValueError(f"Need k >= 0, got {count} for '{op.name}' (op: '{op.type}')")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 
@@ -53,7 +53,7 @@ register_shape(
 @register_shape("Multinomial", "StatelessMultinomial")
 def _multinomial(op: Operation) -> list[Any]:
     logits = op.inputs[0].shape.with_rank(2)
-    samples = constant_value(op.inputs[1])
+    samples = computed_value(op.inputs[1])
     return [(logits[0].value, None if samples is None else int(samples))]
 
 

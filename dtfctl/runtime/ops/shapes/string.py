@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import computed_value
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static
@@ -30,7 +30,7 @@ def _substr(op: Operation) -> list[Any]:
 
 @register_shape("ReduceJoin")
 def _reduce_join(op: Operation) -> list[Any]:
-    shape, axes = op.inputs[0].shape, constant_value(op.inputs[1])
+    shape, axes = op.inputs[0].shape, computed_value(op.inputs[1])
     keep = bool(op.attr("keep_dims"))
     if shape.rank is None:
         return [TensorShape(None)]

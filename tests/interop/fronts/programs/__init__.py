@@ -17,6 +17,7 @@ from tests.interop.fronts.programs import (
     found,
     models,
     networks,
+    normalizing,
     surfaces,
     training,
     translation,
@@ -32,5 +33,5 @@ def _programs(*modules: ModuleType) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-PROGRAMS = _programs(training, networks, control, surfaces, found, models)
+PROGRAMS = _programs(training, networks, control, surfaces, found, models, normalizing)
 OLDER = _programs(distributions, feature_columns, translation)

@@ -274,3 +274,35 @@ def generators(tf: Any) -> Any:
         (shapes, {}), ([x, y], {}), ([x, y], {}), (word, {}), (word, {}), (iterator.initializer, {}), (element, {}),
         (element, {}), (doubled, {}),
     ]  # fmt: skip
+
+
+def tables_counts_and_pictures(tf: Any) -> Any:
+    """Names of ops of tables, counts and special functions; the range of pictures of integers."""
+    words, counts = tf.constant(["a", "b", "z"]), tf.placeholder(tf.int32, [None], name="counts")
+    source = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([7, 8], tf.int64))
+    table = tf.lookup.StaticHashTable(source, -1)
+    vocabulary = tf.lookup.StaticVocabularyTable(
+        tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64)), 2
+    )
+    found = [table.lookup(words), table.size(), vocabulary.lookup(words), tf.reduce_sum(table.export()[1])]
+    counted = [
+        tf.bincount(counts),
+        tf.math.bincount(counts, minlength=3, maxlength=4),
+        tf.math.bincount(counts, weights=tf.cast(counts, tf.float32) * 0.5),
+    ]
+    a = (np.arange(2 * 4 * 4 * 3) % 251).astype("uint8").reshape(2, 4, 4, 3)
+    b = (np.arange(2 * 4 * 4 * 3) * 7 % 251).astype("uint8").reshape(2, 4, 4, 3)
+    noise = [
+        tf.image.psnr(tf.constant(a), tf.constant(b), 255),
+        tf.image.psnr(a / 255.0, b / 255.0, tf.constant(1.0)),
+        tf.image.psnr(tf.constant(a, tf.float32), tf.constant(b, tf.float32), max_val=255),
+    ]
+    x = tf.constant([0.1, 0.5, 0.9])
+    special = [
+        tf.math.xdivy(x, 2.0), tf.math.xlog1py(x, 2.0), tf.math.divide_no_nan(x, 2.0), tf.math.erfinv(x),
+        tf.math.ndtri(x), tf.math.bessel_i0(x), tf.math.bessel_i1e(x), tf.accumulate_n([x, x]),
+        tf.trace(tf.eye(2) * 3.0), tf.train.natural_exp_decay(0.1, 3, 5, 0.5),
+    ]  # fmt: skip
+    checked = tf.Assert(tf.less(tf.size(counts), 9), [counts])
+    return [(tf.tables_initializer(), {}), ([*found, *counted, *noise, *special], {counts: [1, 2, 2, 5]}),
+            (checked, {counts: [1]})]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import computed_value
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
@@ -32,7 +32,7 @@ def _matrix_diag_part(op: Operation) -> Any:
 
 
 def _diagonals(op: Operation, position: int) -> tuple[int, int] | None:
-    value = constant_value(op.inputs[position])
+    value = computed_value(op.inputs[position])
     return None if value is None else (int(value.reshape(-1)[0]), int(value.reshape(-1)[-1]))
 
 
@@ -50,7 +50,7 @@ def _matrix_diag_part_v3(op: Operation) -> Any:
 @register_shape("MatrixDiagV2", "MatrixDiagV3")
 def _matrix_diag_v3(op: Operation) -> Any:
     dims, range_ = op.inputs[0].shape.dims_or_none, _diagonals(op, 1)
-    rows, cols = constant_value(op.inputs[2]), constant_value(op.inputs[3])
+    rows, cols = computed_value(op.inputs[2]), computed_value(op.inputs[3])
     if dims is None or range_ is None:
         return [TensorShape(None)]
     low, high = range_

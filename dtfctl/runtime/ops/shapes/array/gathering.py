@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
@@ -22,7 +22,7 @@ def _gather(op: Operation) -> Any:
 @register_shape("GatherV2")
 def _gather_v2(op: Operation) -> Any:
     params, indices = op.inputs[0].shape.dims_or_none, op.inputs[1].shape.dims_or_none
-    axis, batch = constant_value(op.inputs[2]), op.attr("batch_dims") or 0
+    axis, batch = computed_value(op.inputs[2]), op.attr("batch_dims") or 0
     if params is None or indices is None:
         return [TensorShape(None)]
     if len(params) < 1:
@@ -47,7 +47,7 @@ def _gather_nd(op: Operation) -> Any:
 
 @register_shape("OneHot")
 def _one_hot(op: Operation) -> Any:
-    dims, depth = op.inputs[0].shape.dims_or_none, constant_value(op.inputs[1])
+    dims, depth = op.inputs[0].shape.dims_or_none, computed_value(op.inputs[1])
     if dims is None:
         return [TensorShape(None)]
     axis = op.attr("axis")

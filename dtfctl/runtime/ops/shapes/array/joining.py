@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.constant_value import computed_value
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
@@ -14,7 +14,7 @@ from dtfctl.runtime.ops.shapes.array.axes import checked_axis
 @register_shape("Concat", "ConcatV2")
 def _concat(op: Operation) -> Any:
     parts = op.inputs[1:] if op.type == "Concat" else op.inputs[:-1]
-    axis = constant_value(op.inputs[0] if op.type == "Concat" else op.inputs[-1])
+    axis = computed_value(op.inputs[0] if op.type == "Concat" else op.inputs[-1])
     rank = next((t.shape.rank for t in parts if t.shape.rank is not None), None)
     if rank is None:
         return [TensorShape(None)]
@@ -72,7 +72,7 @@ def _unpack(op: Operation) -> Any:
 @register_shape("Split")
 def _split(op: Operation) -> Any:
     dims, num = op.inputs[1].shape.dims_or_none, op.attr("num_split")
-    axis = constant_value(op.inputs[0])
+    axis = computed_value(op.inputs[0])
     if dims is None:
         return [TensorShape(None)] * num
     if axis is None:
@@ -94,7 +94,7 @@ def _split(op: Operation) -> Any:
 @register_shape("SplitV")
 def _split_v(op: Operation) -> Any:
     dims, num = op.inputs[0].shape.dims_or_none, op.attr("num_split")
-    sizes, axis = constant_value(op.inputs[1]), constant_value(op.inputs[2])
+    sizes, axis = computed_value(op.inputs[1]), computed_value(op.inputs[2])
     if dims is None:
         return [TensorShape(None)] * num
     if axis is None:

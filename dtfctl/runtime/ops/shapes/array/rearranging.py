@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
@@ -13,7 +13,7 @@ from dtfctl.runtime.ops.shapes.array.axes import checked_axis
 
 @register_shape("Transpose", "ConjugateTranspose")
 def _transpose(op: Operation) -> Any:
-    dims, perm = op.inputs[0].shape.dims_or_none, constant_value(op.inputs[1])
+    dims, perm = op.inputs[0].shape.dims_or_none, computed_value(op.inputs[1])
     if perm is None:
         rank = len(dims) if dims is not None else op.inputs[1].shape.num_elements()
         return [unknown_shape(rank)]
@@ -33,7 +33,7 @@ def _tile(op: Operation) -> Any:
         return [unknown_shape(len(dims))]
     if len(multiples) != len(dims):
         raise ValueError(f"Shape must be rank {len(dims)} but is rank {len(multiples)} for '{op.name}' (op: 'Tile')")
-    value = constant_value(op.inputs[1])
+    value = computed_value(op.inputs[1])
     if value is not None and value.size and value.min() < -1:
         raise ValueError(f"Expected multiples to be >= 0, but got {int(value.min())} for '{op.name}' (op: 'Tile')")
     return [[None if d is None or m is None else d * m for d, m in zip(dims, multiples)]]
@@ -41,7 +41,7 @@ def _tile(op: Operation) -> Any:
 
 @register_shape("Pad", "PadV2", "MirrorPad", "MirrorPadGrad")
 def _pad(op: Operation) -> Any:
-    dims, pads = op.inputs[0].shape.dims_or_none, constant_value(op.inputs[1])
+    dims, pads = op.inputs[0].shape.dims_or_none, computed_value(op.inputs[1])
     if dims is None:
         rows = op.inputs[1].shape.dims_or_none
         return [unknown_shape(None if rows is None or rows[0] is None else rows[0])]
@@ -86,9 +86,9 @@ def _space_depth(op: Operation) -> Any:
 @register_shape("SpaceToBatchND", "BatchToSpaceND", "SpaceToBatch", "BatchToSpace")
 def _space_batch(op: Operation) -> Any:
     dims = op.inputs[0].shape.dims_or_none
-    edges = constant_value(op.inputs[-1])
+    edges = computed_value(op.inputs[-1])
     if op.type.endswith("ND"):
-        value = constant_value(op.inputs[1])
+        value = computed_value(op.inputs[1])
         block = None if value is None else value.tolist()
     else:
         block = [op.attr("block_size")] * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
@@ -20,7 +20,7 @@ def _asked_for(op: Operation, sizes: Tensor) -> TensorShape:
     """
     if sizes.shape.rank not in (None, 1):
         raise ValueError(f"Shape must be rank 1 but is rank {sizes.shape.rank} for '{op.name}' (op: '{op.type}')")
-    value = constant_value(sizes)
+    value = computed_value(sizes)
     if value is not None and (value < -1).any():
         raise ValueError(f"Invalid value in tensor used for shape: {int(value.min())} for '{op.name}'")
     return constant_value_as_shape(sizes)
@@ -80,7 +80,7 @@ def _squeeze(op: Operation) -> Any:
 
 @register_shape("ExpandDims")
 def _expand_dims(op: Operation) -> Any:
-    dims, axis = op.inputs[0].shape.dims_or_none, constant_value(op.inputs[1])
+    dims, axis = op.inputs[0].shape.dims_or_none, computed_value(op.inputs[1])
     if dims is None:
         return [TensorShape(None)]
     if axis is None:

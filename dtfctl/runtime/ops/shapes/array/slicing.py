@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.constant_value import computed_value, constant_value_as_shape
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
@@ -17,7 +17,7 @@ Dims = tuple[int | None, ...]
 @register_shape("Slice")
 def _slice(op: Operation) -> Any:
     dims = op.inputs[0].shape.dims_or_none
-    begin, size = constant_value(op.inputs[1]), constant_value(op.inputs[2])
+    begin, size = computed_value(op.inputs[1]), computed_value(op.inputs[2])
     if size is None:
         partial = constant_value_as_shape(op.inputs[2]).dims_or_none
         if dims is not None:
@@ -43,7 +43,7 @@ def _slice(op: Operation) -> Any:
 @register_shape("StridedSlice")
 def _strided_slice(op: Operation) -> Any:
     dims = op.inputs[0].shape.dims_or_none
-    bounds = [constant_value(t) for t in op.inputs[1:4]]
+    bounds = [computed_value(t) for t in op.inputs[1:4]]
     masks = tuple(int(op.attr(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis"))
     if dims is None:
         return [TensorShape(None)]
