@@ -44,7 +44,9 @@ def computed_value(tensor: Any) -> np.ndarray[Any, Any] | None:
 def _graph_of_constants(tensor: Tensor) -> graph_pb2.GraphDef | None:
     """Gather what a tensor is made of, and an Identity of it; None where that is not constants alone."""
     graph_def = graph_pb2.GraphDef()
-    graph_def.node.add(name=_RESULT, op="Identity", input=[tensor.name]).attr["T"].type = tensor.dtype.as_datatype_enum
+    graph_def.node.add(name=_RESULT, op="Identity", input=[tensor.name]).attr["T"].CopyFrom(
+        encode_attr("type", tensor.dtype)
+    )
     seen: set[Operation] = set()
     wanted = [tensor]
     while wanted:
@@ -56,7 +58,7 @@ def _graph_of_constants(tensor: Tensor) -> graph_pb2.GraphDef | None:
         value = constant_value(made) if len(op.outputs) == 1 else None
         if value is not None:
             node = graph_def.node.add(name=op.name, op="Const")
-            node.attr["dtype"].type = made.dtype.as_datatype_enum
+            node.attr["dtype"].CopyFrom(encode_attr("type", made.dtype))
             node.attr["value"].CopyFrom(encode_attr("tensor", value))
             continue
         signature = op.signature

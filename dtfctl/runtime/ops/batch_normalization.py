@@ -84,6 +84,7 @@ def _fused(
             is_training=is_training,
         )
 
+    out: Tensor
     out, mean, variance = smart_cond(training, lambda: normalized(True), lambda: normalized(False))
     if _known(training) is not False:
         kept = smart_cond(training, lambda: constant(momentum), lambda: constant(1.0))

@@ -76,6 +76,7 @@ class TextFileInitializer:
         with name_scope(self._name):
             op: Operation = make_op(
                 "InitializeTableFromTextFileV2",
+                None,
                 table_handle=table.resource_handle,
                 filename=self._filename,
                 **self._arguments,

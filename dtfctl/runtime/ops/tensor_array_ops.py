@@ -191,8 +191,9 @@ class TensorArray:
             name=name or "TensorArrayConcatV3",
         )
         if dims is not None:
-            whole = self._infer_shape and self._known_size is not None and dims[0] is not None
-            value._shape = value.shape.merge_with([self._known_size * dims[0] if whole else None, *dims[1:]])
+            count = self._known_size if self._infer_shape else None
+            length = None if count is None or dims[0] is None else count * dims[0]
+            value._shape = value.shape.merge_with([length, *dims[1:]])
         return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:

@@ -27,7 +27,11 @@ def _square(op: Operation) -> Any:
         raise ValueError(
             f"Dimensions must be equal, but are {dims[-2]} and {dims[-1]} for '{op.name}' (op: '{op.type}')"
         )
-    return [shape]
+    if dims is None:
+        return [shape]
+    # One side tells the other.
+    size = dims[-1] if dims[-2] is None else dims[-2]
+    return [[*dims[:-2], size, size]]
 
 
 @register_shape("MatrixDeterminant", "BatchMatrixDeterminant")
