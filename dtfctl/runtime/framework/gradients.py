@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.composite import CompositeTensor
@@ -129,9 +127,8 @@ def _initial_gradients(ys: list[Tensor], grads: list[Any]) -> list[Any]:
                 )
             if dtype.is_complex:
                 raise TypeError(f"Gradients of complex tensors ({y.name}) must set grad_ys (y.dtype = {dtype.name})")
-            known = y.shape.is_fully_defined()
-            dims = np.array(y.shape.known(), np.int32) if known else None
-            shape = apply_op("Shape", input=y, name="Shape") if dims is None else convert_to_tensor(dims, name="Shape")
+            # Not a constant, though the shape be known: what flows back comes after y.
+            shape = apply_op("Shape", input=y, name="Shape")
             one = convert_to_tensor(1.0, dtype, name=f"grad_ys_{i}/Const")
             out.append(apply_op("Fill", dims=shape, value=one, name=f"grad_ys_{i}"))
             out[-1].set_shape(y.shape)

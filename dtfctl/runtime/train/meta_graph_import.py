@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.protocol import meta_graph_pb2
+from dtfctl.protocol import graph_pb2, meta_graph_pb2
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.importer import import_graph_def
+from dtfctl.runtime.framework.node_graph import parse_input
 from dtfctl.runtime.ops.variables import Variable
+from dtfctl.runtime.train.lifted_loops import lift_loops
 from dtfctl.runtime.train.meta_graph import VARIABLE_COLLECTIONS, read_meta_graph_file
 from dtfctl.runtime.train.queue_runner import QueueRunner
 from dtfctl.runtime.train.saver import Saver
@@ -33,6 +35,11 @@ def import_meta_graph(
     if clear_devices:
         for node in graph_def.node:
             node.device = ""
+    gone: set[str] = set()
+    # A loop in a branch is spoken of by the branch.
+    if GraphKeys.WHILE_CONTEXT in meta.collection_def or GraphKeys.COND_CONTEXT in meta.collection_def:
+        graph_def = graph_pb2.GraphDef.FromString(graph_def.SerializeToString())
+        gone = lift_loops(graph_def)
     import_graph_def(graph_def, name=import_scope or "", **options)
     rebuilt: dict[bytes, Variable] = {}
     for key, held in sorted(meta.collection_def.items()):
@@ -54,7 +61,11 @@ def import_meta_graph(
         elif kind == "node_list":
             prefix = f"{import_scope}/" if import_scope else ""
             for name in held.node_list.value:
-                graph.add_to_collection(key, graph.as_graph_element(prefix + name))
+                if parse_input(name)[0] not in gone:
+                    graph.add_to_collection(key, graph.as_graph_element(prefix + name))
+        elif gone and key in (GraphKeys.WHILE_CONTEXT, GraphKeys.COND_CONTEXT):
+            # They speak of nodes inside the loops.
+            continue
         elif kind is not None:
             for value in getattr(held, kind).value:
                 graph.add_to_collection(key, value)

@@ -24,6 +24,7 @@ from dtfctl.runtime.ops.variable_collections import (
 from dtfctl.runtime.train import training_util
 from dtfctl.runtime.train.coordinator import Coordinator, LooperThread
 from dtfctl.runtime.train.graph_io import write_graph
+from dtfctl.runtime.train.meta_graph import export_meta_graph
 from dtfctl.runtime.train.queue_runner import start_queue_runners
 from dtfctl.runtime.train.saver import Saver
 from dtfctl.runtime.train.scaffold import Scaffold
@@ -199,6 +200,8 @@ class Supervisor:
             write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
         if self._summary_writer is not None and not self._graph_added:
             self._summary_writer.add_graph(self._graph)
+            saver_def = None if self._saver is None else self._saver.saver_def
+            self._summary_writer.add_meta_graph(export_meta_graph(graph=self._graph, saver_def=saver_def))
             self._graph_added = True
 
     def start_standard_services(self, sess: Session) -> list[threading.Thread]:

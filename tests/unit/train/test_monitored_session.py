@@ -227,6 +227,10 @@ def test_a_supervisor_finalizes_the_graph_and_writes_it_down(tmp_path) -> None:
     (events,) = tmp_path.glob("events*")
     found = list(tf.train.summary_iterator(str(events)))
     assert [v.tag for e in found for v in e.summary.value] == [f"{step.op.name}/sec"]
+    kinds = [e.WhichOneof("what") for e in found]
+    assert kinds[:3] == ["file_version", "graph_def", "meta_graph_def"]
+    meta = tf.MetaGraphDef.FromString(found[2].meta_graph_def)
+    assert step.op.name in {n.name for n in meta.graph_def.node} and meta.saver_def.save_tensor_name
     logs = [e.session_log for e in found if e.HasField("session_log")]
     assert [log.status for log in logs] == [1, 3, 2]
     assert logs[1].checkpoint_path == supervisor.save_path

@@ -6,6 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
@@ -35,11 +36,17 @@ def _dynamic_stitch(op: Operation, grad: Any) -> Any:
 
 def _source(grad: Tensor) -> str:
     """Cut out the part of a gradient's name that tells calls of `gradients` apart."""
-    parts = grad.op.name.split("/")
-    at = [i for i, p in enumerate(parts) if p.startswith("gradients")]
-    if not at:
-        raise ValueError(f"Expected op/tensor name to start with gradients, got {grad.name}")
-    return "/".join(parts[: at[-1] + 1])
+    name, graph = grad.op.name, grad.graph
+    while True:
+        parts = name.split("/")
+        at = [i for i, p in enumerate(parts) if p.startswith("gradients")]
+        if at:
+            return "/".join(parts[: at[-1] + 1])
+        if not isinstance(graph, FuncGraph):
+            raise ValueError(f"Expected op/tensor name to start with gradients, got {grad.name}")
+        # In the gradient of a body: the call that makes it is under way outside.
+        graph = graph.outer_graph
+        name = graph.get_name_scope()
 
 
 def _grad_array(op: Operation, flow: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
