@@ -292,11 +292,11 @@ class NodeLines:
                 given_names[n] = f"r{i}_{n}"
                 rooms[given_names[n]] = self.places[array.output]
                 yield f"r{i}_{n} = {'room' if array.is_sent else 'empty'}(*q{i}_{n})"
-        more = "".join(f", {name}" for name in given_names)
         if into.fills and given is None:
             self.careful[i] = self.env.bind(node).call, operands
         target = "" if into.fills else self.places.get((node, 0), "")
-        yield f"{target} = q{i}({operands}{more})" if target else f"q{i}({operands}{more})"
+        call = f"q{i}({', '.join([*([operands] if operands else []), *given_names])})"
+        yield f"{target} = {call}" if target else call
         for name, place in rooms.items():
             yield f"{place} = {name}"
             yield f"del {name}"

@@ -25,19 +25,23 @@ from dtfctl.runtime.executor.blocks import Block, Memory
 from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.observation import MOST_KEPT, Observation
-from dtfctl.runtime.executor.regions import Surroundings, find_regions
+from dtfctl.runtime.executor.regions import PRODUCTS, Surroundings, find_regions
+from dtfctl.runtime.executor.tapes import Known, Line, find_tapes
 from dtfctl.runtime.framework.node_graph import Node
-from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
+from dtfctl.runtime.framework.structural_ops import BRANCHES, NOTHING, SENDS
 from dtfctl.runtime.kernels.into.fusions import Output
-from dtfctl.runtime.kernels.into.parallel import in_parts
+from dtfctl.runtime.kernels.into.parallel import in_parts, shared_pool
 from dtfctl.runtime.kernels.into.registry import WIDENED, Into, Spec, load_makers
 from dtfctl.runtime.kernels.into.widened import made_in_float32
-from dtfctl.runtime.kernels.native.sketch import Sketch
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.compiler import Order
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.memory import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
+# Blocks that rest where steps of a tape may be run by two threads, and products that such a plan has at least.
+_RESTING, _PRODUCTS_OF_LANES = 3, 8
 
 
 class Room(NamedTuple):
@@ -70,7 +74,7 @@ class Shaped:
     folded: dict[Node, int] = field(default_factory=dict)
     same: set[Node] = field(default_factory=set)
     guards: dict[Node, list[tuple[Output, tuple[int, ...]]]] = field(default_factory=dict)
-    missing: list[Sketch] = field(default_factory=list)
+    missing: list[Order] = field(default_factory=list)
 
     @property
     def is_worthwhile(self) -> bool:
@@ -131,8 +135,14 @@ class _Planner:
         # Nodes in regions, and what others may keep of what regions give.
         self.regional: set[Node] = set()
         self.fresh: set[Output] = set()
-        self.pool = memory.pool()
+        self.pool = memory.pool(_RESTING if self._may_have_lanes() else 0)
         self.owners: dict[Output, Block] = {}
+
+    def _may_have_lanes(self) -> bool:
+        """Tell whether steps of a tape may be run by two threads."""
+        if not machine.is_available() or shared_pool().size < 2:
+            return False
+        return sum(node.op in PRODUCTS for node in self.order) >= _PRODUCTS_OF_LANES
 
     def plan(self) -> None:
         for i, node in enumerate(self.order):
@@ -163,6 +173,7 @@ class _Planner:
                     self.shaped.operands[node] = work.operands
             for output in ends.pop(i, ()):
                 self.pool.give(self.owners.pop(output))
+        self._find_tapes(works)
         for output, places in self.needs.items():
             spec = self.seen.spec(output)
             known = output in self.shaped.buffers or output in self.shaped.fixed or output[0] in self.regional
@@ -197,6 +208,51 @@ class _Planner:
         # A region lets go of what it gets, whatever its nodes' kernels would.
         self._find_captured()
         self.fresh.update(o for o in outputs if self._base(o) in self.captured)
+
+    def _find_tapes(self, works: Mapping[Node, Work]) -> None:
+        """Let tapes be the work of their last nodes."""
+        position = {node: i for i, node in enumerate(self.order)}
+        calls, operands, folded = self.shaped.calls, self.shaped.operands, self.shaped.folded
+        known = Known(
+            lambda node: self._line(node, works),
+            self._is_idle,
+            self._array,
+            lambda node: [self._base(self.root(e)) for e in node.inputs],
+        )
+        for found in list(find_tapes(self.order, known, self.shaped.missing)):
+            *others, last = found.nodes
+            at = position[last]
+            within = {position[node] for node in found.nodes}
+            # What a step did for other nodes is done when the tape is.
+            folded.update({node: at for node, by in folded.items() if by in within})
+            for node in others:
+                del calls[node]
+                operands.pop(node, None)
+                folded[node] = at
+            calls[last], operands[last] = (found.into, found.rooms), found.operands
+
+    def _line(self, node: Node, works: Mapping[Node, Work]) -> Line | None:
+        call = self.shaped.calls.get(node)
+        if call is None:
+            return None
+        work = works[node]
+        return Line(node, call[0], work.operands, call[1], [output for output, _ in work.outputs])
+
+    def _is_idle(self, node: Node) -> bool:
+        """Tell whether a plan does nothing for the node at its place."""
+        output = (node, 0)
+        return (
+            node in self.shaped.folded
+            or output in self.shaped.buffers
+            or output in self.shaped.fixed
+            or output in self.aliases
+            or node.op in NOTHING
+        )
+
+    def _array(self, output: Output) -> Any:
+        """Return the array that an output is in each time; None where it is another one."""
+        array = self.shaped.buffers.get(output, self.shaped.fixed.get(output))
+        return None if array is None else np.asarray(array)
 
     # What is known ----------------------------------------------------------------------------------------------------
 
@@ -365,7 +421,7 @@ class _Planner:
         if not work.into.by_rows:
             return work.into
         call = in_parts([self.fuser.stage(work)])
-        return work.into if call is None else replace(work.into, call=call, extras=())
+        return work.into if call is None else replace(work.into, call=call, extras=(), step=None)
 
     # Where values are put ---------------------------------------------------------------------------------------------
 

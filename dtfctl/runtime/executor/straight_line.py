@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.into.registry import Unfit
-from dtfctl.runtime.kernels.native.sketch import Sketch
+from dtfctl.runtime.kernels.native.compiler import Order
 from dtfctl.runtime.kernels.variable import Variable
 
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
@@ -104,7 +104,7 @@ class StraightLine:
     folds: Sequence[tuple[int, int]] = ()
     groups: Sequence[Group] = ()
     buffers: Collection[str] = ()
-    missing: Sequence[Sketch] = ()
+    missing: Sequence[Order] = ()
     beside: Beside | None = None
 
     runs_in_line: ClassVar[bool] = True

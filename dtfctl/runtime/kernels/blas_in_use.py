@@ -17,11 +17,16 @@ _MAPS = Path("/proc/self/maps")
 
 @dataclass(frozen=True)
 class OpenBlas:
-    """The functions of a loaded OpenBLAS that say and set how it multiplies."""
+    """The functions of a loaded OpenBLAS that say and set how it multiplies.
+
+    Attributes:
+        address: where `set_threads` is, for machine code.
+    """
 
     core_name: Callable[[], bytes]
     threads: Callable[[], int]
     set_threads: Callable[[int], None]
+    address: int
 
 
 @lru_cache(1)
@@ -38,7 +43,8 @@ def open_blas() -> OpenBlas | None:
                     # It obeys the environment, but counts cores, not what control groups leave of them.
                     if threads() > available():
                         set_threads(available())
-                    return OpenBlas(core, threads, set_threads)
+                    address = ctypes.cast(set_threads, ctypes.c_void_p).value or 0
+                    return OpenBlas(core, threads, set_threads, address)
     return None
 
 

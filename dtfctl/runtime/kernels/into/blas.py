@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.kernels.blas_in_use import blas_libraries
+from dtfctl.runtime.kernels.blas_in_use import blas_libraries, open_blas
+from dtfctl.runtime.kernels.into.registry import Spec, Unfit
+from dtfctl.runtime.kernels.native import machine, tape
+from dtfctl.runtime.kernels.native.tape import Step
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +41,10 @@ class Blas:
             np.dtype(np.float64): _declared(getattr(dll, f"{prefix}dgemm{suffix}"), integer, ctypes.c_double),
         }
 
+    def address(self, dtype: np.dtype[Any]) -> int:
+        """Return where the function for a type is, float32 or float64."""
+        return ctypes.cast(self._calls[dtype], ctypes.c_void_p).value or 0
+
     def add_product(self, alpha: float, a: Any, b: Any, c: Any, ta: bool, tb: bool) -> None:
         """c += alpha * a @ b, of a and b transposed where the flags say so; matrices of one type, all contiguous."""
         rows, columns = c.shape
@@ -56,6 +65,57 @@ class Blas:
             c.__array_interface__["data"][0],
             columns,
         )
+
+
+def step_by_blas(
+    sizes: tuple[int, int, int],
+    dtype: np.dtype[Any],
+    ta: bool,
+    tb: bool,
+    may_use_threads: bool,
+    is_shared: bool = False,
+) -> Step | None:
+    """Make a product of matrices a step of a tape; None where that cannot be.
+
+    Args:
+        sizes: rows of the product, inner dimension, columns. ta, tb: which factors are transposed.
+        may_use_threads: whether it is so large that the library might use more than the caller's.
+        is_shared: whether the second factor comes as a `Factor`.
+
+    Raises:
+        KeyError: the code of tapes was not compiled yet.
+        OSError: the system lets nobody run what they have written.
+    """
+    blas, code, pool = find_blas(), tape.image(), open_blas()
+    if blas is None or code is None or (may_use_threads and pool is None):
+        return None
+    rows, inner, columns = sizes
+    held = _Held((columns, inner) if tb else (inner, columns), dtype, tb) if is_shared else None
+    tb = tb and held is None
+    shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns)]
+    specs = [Spec(shape, dtype) for shape in (*shapes, (rows, columns))]
+    flags = [_TRANSPOSED if t else _AS_IS for t in (ta, tb)]
+    own = [blas.address(dtype), _ROW_MAJOR, *flags, rows, columns, inner, shapes[0][1], shapes[1][1]]
+    entry, memory = machine.entry(code, "sgemm" if dtype == np.float32 else "dgemm")
+    table = machine.table_of(machine.numbers_of(own, tape.described(specs, 1)))
+    one = (pool.address, pool.threads()) if may_use_threads and pool is not None else None
+    makes: dict[int, Callable[[Any], Any]] = {} if held is None else {1: held}
+    return Step(entry, table, specs, 2, makes, one, (blas, memory))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Makes of a `Factor`, in an array without dimensions, what BLAS multiplies with."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    is_transposed: bool
+
+    def __call__(self, value: Any) -> Any:
+        factor = value.item()
+        if factor.array.shape != self.shape or factor.array.dtype != self.dtype:
+            raise Unfit
+        return factor.transposed() if self.is_transposed else factor.array
 
 
 def _declared(function: Any, integer: Any, real: Any) -> Any:

@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.blas_in_use import open_blas
-from dtfctl.runtime.kernels.into.blas import find_blas
+from dtfctl.runtime.kernels.into.blas import find_blas, step_by_blas
 from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import by_one, threaded
+from dtfctl.runtime.kernels.native.tape import Step
 from dtfctl.runtime.kernels.onednn.find import find_library
 from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError
 from dtfctl.runtime.kernels.onednn.product import Product
+from dtfctl.runtime.kernels.onednn.steps import gemm_step, product_step
 
 # OpenBLAS's threads help with products of more multiplications than this.
 _MOST_ALONE = 1 << 18
@@ -31,11 +33,14 @@ _MOST_ALONE = 1 << 18
 _LARGE = 1 << 22
 # From this on a factor that several products have is kept as oneDNN reads it.
 _PACKED = 1 << 20
+# From this on a product is no step of a tape, which one thread runs.
+_LONG = 1 << 23
 # From this on, without oneDNN, OpenBLAS's threads gain more than what they cost whoever comes next.
 _HUGE = 1 << 26
 # Of how many shapes it is known how they are multiplied best, at most.
 _MOST_SHAPES = 4096
 _FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
 
 dot = np.dot
 contiguous = np.ascontiguousarray
@@ -64,10 +69,11 @@ def product(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
     """Make the product of matrices of one type, transposed where the flags say so."""
     rows, inner, columns = dimensions(a, b, ta, tb)
     by_numpy = _BY_NUMPY[ta, tb]
+    step = _step(a, (rows, inner, columns), ta, tb, False)
     if rows * inner * columns <= _MOST_ALONE:
-        return Into(by_numpy)
+        return Into(by_numpy, step=step)
     usual = Into(_with_threads_of_ours(by_numpy, ta) if rows * inner * columns >= _LARGE else _alone(by_numpy))
-    return Into(usual.call, beside_onednn=lambda: product_by_onednn(a, b, ta, tb, False) or usual)
+    return Into(usual.call, beside_onednn=lambda: product_by_onednn(a, b, ta, tb, False) or usual, step=step)
 
 
 def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Into | None:
@@ -81,7 +87,8 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
         # Its general routine, which copies pieces of the factors in the order it needs them, is faster here.
         if biased:
             return None
-        return Into(_with_threads_of_onednn(lambda a, b, out: _put_product(a, b, out, ta, tb), parts))
+        step = _step(a, sizes, ta, tb, True)
+        return Into(_with_threads_of_onednn(lambda a, b, out: _put_product(a, b, out, ta, tb), parts), step=step)
     try:
         run = Product(library, sizes, ta, tb, biased, claimed=parts)
     except OneDnnError:
@@ -91,7 +98,7 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
         _library()
         run(contiguous(a), contiguous(b), *rest)
 
-    return Into(call)
+    return Into(call, step=_step(a, sizes, ta, tb, True, biased))
 
 
 def product_by_factor(a: Spec, b: Spec, tb: bool) -> Into:
@@ -125,11 +132,45 @@ def product_by_factor(a: Spec, b: Spec, tb: bool) -> Into:
             _library()
             run(contiguous(a), factor, out)
 
-        return Into(by(by_library), is_guarded=True)
+        step = _step(a, sizes, False, tb, True, is_shared=True)
+        return Into(by(by_library), is_guarded=True, step=step)
 
+    step = _step(a, sizes, False, tb, False, is_shared=True)
     alone = by_numpy if prod(sizes) <= _MOST_ALONE else _alone(by_numpy)
-    usual = Into(by(alone), is_guarded=True, beside_onednn=by_onednn)
+    usual = Into(by(alone), is_guarded=True, beside_onednn=by_onednn, step=step)
     return usual
+
+
+def _step(
+    a: Spec,
+    sizes: tuple[int, int, int],
+    ta: bool,
+    tb: bool,
+    beside_onednn: bool,
+    biased: bool = False,
+    is_shared: bool = False,
+) -> Callable[[], Step | None] | None:
+    """Make what makes a product a step of a tape, where one thread does it as well as several.
+
+    Args:
+        beside_onednn: whether the plan has work for oneDNN.
+    """
+    size = prod(sizes)
+    if a.dtype not in (_FLOAT32, _FLOAT64) or not 0 < size < _LONG:
+        return None
+
+    def make() -> Step | None:
+        library = find_library() if a.dtype == _FLOAT32 and beside_onednn and (biased or size >= _PACKED) else None
+        try:
+            if library is None or library.is_forked:
+                return None if biased else step_by_blas(sizes, a.dtype, ta, tb, size > _MOST_ALONE, is_shared)
+            if ta and not biased:
+                return gemm_step(library, sizes, ta, tb)
+            return product_step(library, sizes, ta, tb, biased, is_shared)
+        except (OneDnnError, OSError):
+            return None
+
+    return make
 
 
 def product_of_stacks(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:

@@ -20,6 +20,7 @@ from dtfctl.runtime.kernels.registry import KernelBuild
 
 if TYPE_CHECKING:
     from dtfctl.runtime.kernels.native.sketch import Sketch
+    from dtfctl.runtime.kernels.native.tape import Step
 
 
 class Unfit(Signal):
@@ -56,6 +57,7 @@ class Into:
             for what is no arithmetic. `zero` and `one` are numbers of the type.
         wants: what could be compiled, and then planned with; what several nodes are done by is not there before.
         beside_onednn: gives the form for plans that have work for oneDNN's threads, if it is another one.
+        step: gives the same as a step of a tape, for what one thread does as well as several; None where there is none.
     """
 
     call: Callable[..., Any]
@@ -68,6 +70,7 @@ class Into:
     formula: str = ""
     beside_onednn: Callable[[], Into] | None = None
     wants: tuple[Sketch, ...] = ()
+    step: Callable[[], Step | None] | None = None
 
 
 # For inputs without a static array (references, resource handles) the spec is None.

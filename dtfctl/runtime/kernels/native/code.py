@@ -1,6 +1,7 @@
 """From a region's loops to LLVM's text.
 
     region(self, args, count)      looks at its arrays, then runs all loops       True, or False: they are others
+    bare(words, args, count)       the same without the interpreter: of its table it gets the words; for tapes
     check0(numbers)                whether numbers that choose rows choose what is there
     part(self, args, count)        the same with (phase, first, end) before them: some blocks of the loops of a phase;
                                    where one is worth being shared out
@@ -12,6 +13,8 @@ phase: a block goes through all of them while it is in cache, and blocks may be 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
@@ -94,10 +97,11 @@ class _Generator:
         for n, flat in enumerate(self.flats):
             self._loop(n, flat)
         self._run()
-        self._fits()
-        self._entry("region", False)
+        write_fits(self.module)
+        self._bare()
+        self._region()
         if any(kept.is_shared(phase.blocks, phase.nbytes) for phase in self.phases):
-            self._entry("part", True)
+            self._part()
         return Code(str(self.module), self.scratch, self.phases, self._described())
 
     # Phases -----------------------------------------------------------------------------------------------------------
@@ -203,104 +207,74 @@ class _Generator:
             described += [machine.DTYPES + machine.TYPES.index(buffer.kind), flags, len(buffer.shape), *buffer.shape]
         return described
 
-    def _fits(self) -> None:
-        """fits(words, arrays, count, buffers): whether arrays are as they are described; fills in where they are."""
-        function = ir.Function(self.module, ir.FunctionType(I1, [PTR, PTR, I64, PTR]), "fits")
-        function.linkage = "internal"
-        words, arrays, count, buffers = function.args
+    def _bare(self) -> None:
+        """bare(words, arrays, count): run all loops, whoever holds the interpreter; False where arrays are others."""
+        function = ir.Function(self.module, ir.FunctionType(I1, [PTR, PTR, I64]), "bare")
+        if self._checks():
+            # A step of a tape never refuses arrays for what is in them.
+            function.linkage = "internal"
+        words, arrays, count = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        refused = function.append_basic_block("refused")
-
-        def word(at: Any) -> Any:
-            return b.load(b.gep(words, [at], source_etype=I64), typ=I64)
-
-        def demand(x: Any, y: Any) -> None:
-            go_on = function.append_basic_block()
-            b.cbranch(b.icmp_signed("==", x, y), go_on, refused)
-            b.position_at_end(go_on)
-
-        first = b.add(word(I64(machine.NUMBERS)), I64(machine.NUMBERS))
-        kind = word(I64(machine.ARRAY_TYPE))
-        before = b.block
-        with counted(b, I64(0), count, I64(1)) as n:
-            at = b.phi(I64)
-            at.add_incoming(first, before)
-            array = b.load(b.gep(arrays, [n], source_etype=PTR), typ=PTR)
-            demand(b.load(_field(b, array, 8), typ=I64), kind)
-            demand(b.load(_field(b, array, machine.DESCRIPTOR), typ=I64), word(word(at)))
-            flags = b.trunc(word(b.add(at, I64(1))), I32)
-            demand(b.and_(b.load(_field(b, array, machine.FLAGS), typ=I32), flags), flags)
-            rank = word(b.add(at, I64(2)))
-            demand(b.zext(b.load(_field(b, array, machine.RANK), typ=I32), I64), rank)
-            sizes = b.add(at, I64(3))
-            dimensions = b.load(_field(b, array, machine.DIMENSIONS), typ=PTR)
-            with b.if_then(b.icmp_signed(">", rank, I64(0))), counted(b, I64(0), rank, I64(1)) as d:
-                demand(b.load(b.gep(dimensions, [d], source_etype=I64), typ=I64), word(b.add(sizes, d)))
-            data = b.load(_field(b, array, machine.DATA), typ=PTR)
-            b.store(data, b.gep(buffers, [n], source_etype=PTR))
-            at.add_incoming(b.add(sizes, rank), b.block)
+        total = len(self.given) + 1
+        buffers = b.alloca(PTR, size=I64(total))
+        refused = self._look(b, words, arrays, count, buffers)
+        run = self.module.get_global("run")
+        for n, phase in enumerate(self.phases):
+            step = phase.blocks
+            if phase.blocks > 1 and len(phase.loops) > 1:
+                step = max(1, phase.blocks * _BLOCK_BYTES // max(phase.nbytes, 1))
+            if step >= phase.blocks:
+                b.call(run, [buffers, I64(n), I64(0), I64(phase.blocks)])
+                continue
+            with counted(b, I64(0), I64(phase.blocks), I64(step)) as at:
+                end = b.add(at, I64(step))
+                end = b.select(b.icmp_signed("<", end, I64(phase.blocks)), end, I64(phase.blocks))
+                b.call(run, [buffers, I64(n), at, end])
         b.ret(I1(1))
         b.position_at_end(refused)
         b.ret(I1(0))
 
-    def _entry(self, name: str, is_part: bool) -> None:
-        function = ir.Function(self.module, ir.FunctionType(PTR, [PTR, PTR, I64]), name)
-        table, args, count = function.args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+    def _look(self, b: Any, words: Any, arrays: Any, count: Any, buffers: Any) -> Any:
+        """Write the looking at arrays; the block that is gone to where they are others."""
+        function = b.function
         refused = function.append_basic_block("refused")
-        skip = 3 if is_part else 0
-        total = len(self.given) + 1
-        buffers = b.alloca(PTR, size=I64(total))
-        words = b.load(_field(b, table, machine.DATA), typ=PTR)
-
-        def word(n: int) -> Any:
-            return b.load(b.gep(words, [I64(n)], source_etype=I64), typ=I64)
 
         def demand(fact: Any) -> None:
             go_on = function.append_basic_block()
             b.cbranch(fact, go_on, refused)
             b.position_at_end(go_on)
 
-        demand(b.icmp_signed("==", count, I64(total + skip)))
-        arrays = b.gep(args, [I64(skip)], source_etype=PTR)
+        total = len(self.given) + 1
+        demand(b.icmp_signed("==", count, I64(total)))
         demand(b.call(self.module.get_global("fits"), [words, arrays, I64(total), buffers]))
-
-        def call(n: int, *args: Any) -> Any:
-            kind = ir.FunctionType(PTR if n == machine.SAVE_THREAD else VOID, [PTR] * len(args))
-            return b.call(b.inttoptr(word(n), ir.PointerType(kind)), list(args))
-
         for check in self._checks():
             numbers = b.load(b.gep(buffers, [I64(self.given.index(check.index.buffer))], source_etype=PTR), typ=PTR)
             demand(b.call(self._check(check), [numbers]))
-        run = self.module.get_global("run")
-        is_long = is_part or sum(p.nbytes for p in self.phases) >= _LONG_BYTES
-        state = call(machine.SAVE_THREAD) if is_long else None
-        if is_part:
+        return refused
+
+    def _region(self) -> None:
+        with entry_of(self.module, "region") as (b, words, args, count):
+            is_long = sum(p.nbytes for p in self.phases) >= _LONG_BYTES
+            state = call_outside(b, words, machine.SAVE_THREAD) if is_long else None
+            fits = b.call(self.module.get_global("bare"), [words, args, count])
+            if state is not None:
+                call_outside(b, words, machine.RESTORE_THREAD, state)
+            return_truth(b, words, fits)
+
+    def _part(self) -> None:
+        with entry_of(self.module, "part") as (b, words, args, count):
+            buffers = b.alloca(PTR, size=I64(len(self.given) + 1))
+            arrays = b.gep(args, [I64(3)], source_etype=PTR)
+            refused = self._look(b, words, arrays, b.sub(count, I64(3)), buffers)
+            state = call_outside(b, words, machine.SAVE_THREAD)
             as_number = [b.load(b.gep(args, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3)]
             # What comes first are arrays of one number: nothing of the interpreter is asked for it.
-            values = [b.load(b.load(_field(b, a, machine.DATA), typ=PTR), typ=I64) for a in as_number]
-            b.call(run, [buffers, *values])
-        else:
-            for n, phase in enumerate(self.phases):
-                step = phase.blocks
-                if phase.blocks > 1 and len(phase.loops) > 1:
-                    step = max(1, phase.blocks * _BLOCK_BYTES // max(phase.nbytes, 1))
-                if step >= phase.blocks:
-                    b.call(run, [buffers, I64(n), I64(0), I64(phase.blocks)])
-                    continue
-                with counted(b, I64(0), I64(phase.blocks), I64(step)) as at:
-                    end = b.add(at, I64(step))
-                    end = b.select(b.icmp_signed("<", end, I64(phase.blocks)), end, I64(phase.blocks))
-                    b.call(run, [buffers, I64(n), at, end])
-        if state is not None:
-            call(machine.RESTORE_THREAD, state)
-        yes = b.inttoptr(word(machine.TRUE), PTR)
-        call(machine.INCREF, yes)
-        b.ret(yes)
-        b.position_at_end(refused)
-        no = b.inttoptr(word(machine.FALSE), PTR)
-        call(machine.INCREF, no)
-        b.ret(no)
+            values = [b.load(b.load(field_of(b, a, machine.DATA), typ=PTR), typ=I64) for a in as_number]
+            b.call(self.module.get_global("run"), [buffers, *values])
+            call_outside(b, words, machine.RESTORE_THREAD, state)
+            return_truth(b, words, I1(1))
+            b.position_at_end(refused)
+            return_truth(b, words, I1(0))
 
     def _checks(self) -> list[Choice]:
         """List what has to be looked at before anything is read by numbers that may be any."""
@@ -339,5 +313,75 @@ class _Generator:
         return function
 
 
-def _field(b: Any, object_: Any, offset: int) -> Any:
+@contextmanager
+def entry_of(module: Any, name: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Write a built-in function: what is written inside gets the builder, the table's words, the arguments and their
+    number, and returns a truth."""
+    function = ir.Function(module, ir.FunctionType(PTR, [PTR, PTR, I64]), name)
+    table, args, count = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    yield b, b.load(field_of(b, table, machine.DATA), typ=PTR), args, count
+
+
+def word_of(b: Any, words: Any, n: int) -> Any:
+    return b.load(b.gep(words, [I64(n)], source_etype=I64), typ=I64)
+
+
+def call_outside(b: Any, words: Any, n: int, *args: Any) -> Any:
+    """Call a function of the interpreter, whose address the table has at place `n`."""
+    kind = ir.FunctionType(PTR if n == machine.SAVE_THREAD else VOID, [PTR] * len(args))
+    return b.call(b.inttoptr(word_of(b, words, n), ir.PointerType(kind)), list(args))
+
+
+def return_truth(b: Any, words: Any, fact: Any) -> None:
+    """Return True or False of the interpreter's."""
+    truth = b.select(fact, word_of(b, words, machine.TRUE), word_of(b, words, machine.FALSE))
+    truth = b.inttoptr(truth, PTR)
+    call_outside(b, words, machine.INCREF, truth)
+    b.ret(truth)
+
+
+def write_fits(module: Any) -> Any:
+    """fits(words, arrays, count, buffers): whether arrays are as they are described; fills in where they are."""
+    function = ir.Function(module, ir.FunctionType(I1, [PTR, PTR, I64, PTR]), "fits")
+    function.linkage = "internal"
+    words, arrays, count, buffers = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    refused = function.append_basic_block("refused")
+
+    def word(at: Any) -> Any:
+        return b.load(b.gep(words, [at], source_etype=I64), typ=I64)
+
+    def demand(x: Any, y: Any) -> None:
+        go_on = function.append_basic_block()
+        b.cbranch(b.icmp_signed("==", x, y), go_on, refused)
+        b.position_at_end(go_on)
+
+    first = b.add(word(I64(machine.NUMBERS)), I64(machine.NUMBERS))
+    kind = word(I64(machine.ARRAY_TYPE))
+    before = b.block
+    with counted(b, I64(0), count, I64(1)) as n:
+        at = b.phi(I64)
+        at.add_incoming(first, before)
+        array = b.load(b.gep(arrays, [n], source_etype=PTR), typ=PTR)
+        demand(b.load(field_of(b, array, 8), typ=I64), kind)
+        demand(b.load(field_of(b, array, machine.DESCRIPTOR), typ=I64), word(word(at)))
+        flags = b.trunc(word(b.add(at, I64(1))), I32)
+        demand(b.and_(b.load(field_of(b, array, machine.FLAGS), typ=I32), flags), flags)
+        rank = word(b.add(at, I64(2)))
+        demand(b.zext(b.load(field_of(b, array, machine.RANK), typ=I32), I64), rank)
+        sizes = b.add(at, I64(3))
+        dimensions = b.load(field_of(b, array, machine.DIMENSIONS), typ=PTR)
+        with b.if_then(b.icmp_signed(">", rank, I64(0))), counted(b, I64(0), rank, I64(1)) as d:
+            demand(b.load(b.gep(dimensions, [d], source_etype=I64), typ=I64), word(b.add(sizes, d)))
+        data = b.load(field_of(b, array, machine.DATA), typ=PTR)
+        b.store(data, b.gep(buffers, [n], source_etype=PTR))
+        at.add_incoming(b.add(sizes, rank), b.block)
+    b.ret(I1(1))
+    b.position_at_end(refused)
+    b.ret(I1(0))
+    return function
+
+
+def field_of(b: Any, object_: Any, offset: int) -> Any:
     return b.gep(object_, [I64(offset)], source_etype=I8)

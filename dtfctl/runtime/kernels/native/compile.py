@@ -14,20 +14,21 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
 
-from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native import machine, tape_code
 from dtfctl.runtime.kernels.native.generic import Generics
 from dtfctl.runtime.kernels.native.image import Image, image_of
 from dtfctl.runtime.kernels.native.kept import Compiled, Phase
 from dtfctl.runtime.kernels.native.lowerable import Lowerable
 from dtfctl.runtime.kernels.native.sketch import Sketch
+from dtfctl.runtime.kernels.native.tape import ORDER, TapeOrder
 
 # It gets a quarter of a core that a step wants too. With less, a host whose cores are all taken waits long for regions:
 # at nice 10, beside 17 threads a core, for minutes.
 _NICE = 5
 
 
-def compiled(sketch: Sketch, generics: Generics[Image] | None = None) -> Compiled:
-    """Compile a region.
+def compiled(sketch: Sketch | TapeOrder, generics: Generics[Image] | None = None) -> Compiled:
+    """Compile a region, or what runs tapes.
 
     Args:
         generics: codes that may be for it, too; None: it gets one of its own.
@@ -35,6 +36,8 @@ def compiled(sketch: Sketch, generics: Generics[Image] | None = None) -> Compile
     Raises:
         RuntimeError: LLVM refuses it, or gives what cannot be an image.
     """
+    if isinstance(sketch, TapeOrder):
+        return Compiled([], 0, [], image_of_text(tape_code.text()), ())
     region = Lowerable()
     for step in sketch.steps:
         if not region.add(step):
@@ -92,7 +95,11 @@ def main() -> None:
     """Answer until there is nobody to answer, then end the process."""
     _step_back()
     generics = Generics(image_of_text)
-    answer(lambda line: compiled(Sketch.of(line), generics), generics.begin)
+
+    def make(line: str) -> Compiled:
+        return compiled(ORDER if line.strip() == ORDER.text else Sketch.of(line), generics)
+
+    answer(make, generics.begin)
 
 
 def answer(make: Callable[[str], Compiled], begin: Callable[[], None] = lambda: None) -> None:

@@ -33,6 +33,8 @@ _FUNCTION = re.compile(r'^define (internal )?(.*@"([^"]*)"\()(.*)$', re.MULTILIN
 _CALLED = re.compile(r'@"([^"]*)"\(')
 # It compares arrays with the table itself, and gets that.
 _FITS = "fits"
+# It gets the words of the table where others get the table.
+_BARE = "bare"
 # Kinds of texts, and texts and codes of each, that are remembered.
 _MOST_KINDS, _MOST_OF_A_KIND = 1024, 16
 
@@ -201,10 +203,13 @@ def _with_tables(text: str, kinds: Mapping[int, str]) -> Iterator[str]:
         yield f"define {head[1] or ''}{head[2]}{first}{head[4]}"
         yield from lines[1:3]
         if head[1] is None:
-            # The interpreter's functions get an array: its memory begins with addresses.
-            yield f'  %"table.array" = getelementptr i8, ptr %".1", i64 {machine.DATA}'
-            yield '  %"table.words" = load ptr, ptr %"table.array"'
-            yield f'  %"table" = getelementptr i64, ptr %"table.words", i64 {machine.NUMBERS + 1}'
+            words = '%".1"'
+            if head[3] != _BARE:
+                # The interpreter's functions get an array: its memory begins with addresses.
+                words = '%"table.words"'
+                yield f'  %"table.array" = getelementptr i8, ptr %".1", i64 {machine.DATA}'
+                yield f'  {words} = load ptr, ptr %"table.array"'
+            yield f'  %"table" = getelementptr i64, ptr {words}, i64 {machine.NUMBERS + 1}'
         for at in sorted({int(n) for n in re.findall(r'%"table\.(\d+)"', "\n".join(body))}):
             yield f'  %"table.{at}.at" = getelementptr i64, ptr %"table", i64 {at}'
             yield f'  %"table.{at}" = load {kinds[at]}, ptr %"table.{at}.at"'

@@ -35,6 +35,10 @@ CONTIGUOUS, WRITABLE = 0x101, 0x400
 # What the table has at which place; data types follow, and numbers: how far behind `NUMBERS` descriptions of arrays
 # begin, those that the code is generic in, and the descriptions (code.py).
 ARRAY_TYPE, TRUE, FALSE, INCREF, SAVE_THREAD, RESTORE_THREAD, DTYPES = range(7)
+# How many libraries use one thread while a tape runs: oneDNN and BLAS.
+TAPE_POOLS = 2
+# Functions of images that the interpreter calls; others are called by tapes, or are none.
+_BUILT_IN = ("region", "part")
 TYPES = ("f4", "f8", "i4", "i8", "b1", "u1")
 NUMBERS = DTYPES + len(TYPES)
 
@@ -119,15 +123,30 @@ def load(image: Image, numbers: Sequence[int]) -> dict[str, Callable[..., bool]]
         OSError: the system lets nobody run what they have written.
     """
     held, start = _mapped(image)
-    made = {}
-    for name, at in image.entries.items():
-        if name.startswith(OUTSIDE):
-            continue
-        method = _MethodDef(b"region", start + at, _METH_FASTCALL, None)
-        table = np.array([*_addresses(), *numbers], np.int64).view(_Table)
-        table.held = held, method
-        made[name] = _new_function(ctypes.byref(method), table, None)
-    return made
+    return {name: built_in(start + at, numbers, held) for name, at in image.entries.items() if name in _BUILT_IN}
+
+
+def built_in(entry: int, numbers: Sequence[int], held: Any) -> Callable[..., bool]:
+    """Make the code at an address a built-in function of the interpreter's, which holds what it is made of."""
+    method = _MethodDef(b"region", entry, _METH_FASTCALL, None)
+    table = table_of(numbers).view(_Table)
+    table.held = held, method
+    return _new_function(ctypes.byref(method), table, None)  # type: ignore[no-any-return]
+
+
+def table_of(numbers: Sequence[int]) -> Any:
+    """Make the table of a code."""
+    return np.array([*_addresses(), *numbers], np.int64)
+
+
+def entry(image: Image, name: str) -> tuple[int, Any]:
+    """Return the address of one of an image's functions, and what must be held as long as it may be called.
+
+    Raises:
+        OSError: the system lets nobody run what they have written.
+    """
+    held, start = _mapped(image)
+    return start + image.entries[name], held
 
 
 def function(image: Image, name: str) -> Callable[[bytes], int]:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec
+from dtfctl.runtime.kernels.native import kept
 from dtfctl.runtime.kernels.native.calls import call_of
 from dtfctl.runtime.kernels.native.kept import Compiled
 from dtfctl.runtime.kernels.native.lowerable import Lowerable
-from dtfctl.runtime.kernels.native.sketch import ATTRIBUTES, MOST_FIXED, NUMBER, OPERAND, VALUE, Ref, Sketch, Step
+from dtfctl.runtime.kernels.native.sketch import (
+    ATTRIBUTES,
+    MOST_FIXED,
+    NUMBER,
+    OPERAND,
+    VALUE,
+    Ref,
+    Sketch,
+    Step as SketchStep,
+)
+from dtfctl.runtime.kernels.native.tape import Step, step_of
+
+# A phase that touches more is no step of a tape, which one thread runs, where several may share it.
+_LONG_BYTES = 2 << 20
 
 Output = tuple[Node, int]
 
@@ -51,7 +67,7 @@ class Region:
             value = value.decode(errors="replace") if isinstance(value, bytes) else value
             if value != usual and isinstance(value, (str, int, float)):
                 attrs[name] = value
-        if not self._lowerable.add(Step(node.op, attrs, refs, specs, outputs, fixed)):
+        if not self._lowerable.add(SketchStep(node.op, attrs, refs, specs, outputs, fixed)):
             for output in list(self.operands)[before:]:
                 del self.operands[output]
             return False
@@ -83,4 +99,9 @@ class Region:
         operands = [of[n] for n in made.operands]
         specs = [s for s in map(self._spec, operands) if s is not None]
         scratch = (Spec((max(made.scratch, 1),), np.dtype(np.uint8)),)
-        return Into(call_of(made, specs), scratch=scratch, is_guarded=True), operands
+        into = Into(call_of(made, specs), scratch=scratch, is_guarded=True, step=partial(self._step, made, specs))
+        return into, operands
+
+    def _step(self, made: Compiled, specs: Sequence[Spec]) -> Step | None:
+        is_long = any(kept.is_shared(p.blocks, p.nbytes) and p.nbytes >= _LONG_BYTES for p in made.phases)
+        return None if is_long and shared_pool().size > 1 else step_of(made, specs)

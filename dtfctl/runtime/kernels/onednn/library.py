@@ -6,8 +6,9 @@ import ctypes
 import logging
 import os
 import threading
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,21 @@ class Library:
         """Let what the calling thread wants from now on have so many threads; not what is made already."""
         self._dll.omp_set_num_threads(count)
 
+    @contextmanager
+    def by_one_thread(self) -> Iterator[None]:
+        """Make primitives that the calling thread runs alone."""
+        count = self.threads()
+        self.set_threads(1)
+        try:
+            yield
+        finally:
+            self.set_threads(count)
+
+    def address(self, name: str) -> int:
+        """Return the address of dnnl_NAME, or of a function of OpenMP's by its whole name."""
+        function = getattr(self._dll, name if name.startswith("omp_") else f"dnnl_{name}")
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
     def _forked(self) -> None:
         self.is_forked = True
 
@@ -128,9 +144,18 @@ class Library:
     def stream(self) -> ctypes.c_void_p:
         found: ctypes.c_void_p | None = getattr(self._streams, "stream", None)
         if found is None:
-            found = self._streams.stream = ctypes.c_void_p()
-            self.call("stream_create", ctypes.byref(found), self.engine, ctypes.c_uint(_IN_ORDER))
+            found = self._streams.stream = self._new_stream()
         return found
+
+    @cached_property
+    def shared_stream(self) -> ctypes.c_void_p:
+        """One for primitives that the thread which runs them runs alone: of such a stream nothing is changed."""
+        return self._new_stream()
+
+    def _new_stream(self) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self.call("stream_create", ctypes.byref(made), self.engine, ctypes.c_uint(_IN_ORDER))
+        return made
 
     # Descriptions and memory ------------------------------------------------------------------------------------------
 

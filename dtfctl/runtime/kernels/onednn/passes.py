@@ -57,19 +57,25 @@ class Shared(Operand):
         super().__init__(library, plain, wanted)
         if self.copied:
             self.memory = library.memory(wanted)
-        self._nbytes = library.nbytes(wanted)
+        self.nbytes = library.nbytes(wanted)
+        self._lock = threading.Lock()
         # A square matrix and what it is transposed are wanted in one layout.
-        self._form = library.layout(plain), library.layout(wanted)
+        self.form = library.layout(plain), library.layout(wanted)
 
     def load(self, array: Any) -> None:
-        self.library.point(self.memory, array.form(self._form, self._packed) if self.copied else array.array)
+        self.library.point(self.memory, self.given(array))
+
+    def given(self, factor: Any) -> Any:
+        """Return the array that the primitive gets: the factor's own, or the copy that it keeps."""
+        return factor.form(self.form, self._packed) if self.copied else factor.array
 
     def _packed(self, array: Any) -> Any:
         assert self._load is not None
-        packed = aligned(self._nbytes)
-        self.library.point(self.array, array)
-        self.library.point(self.memory, packed)
-        self.library.execute(self._load, arguments(src=self.array, dst=self.memory))
+        packed = aligned(self.nbytes)
+        with self._lock:
+            self.library.point(self.array, array)
+            self.library.point(self.memory, packed)
+            self.library.execute(self._load, arguments(src=self.array, dst=self.memory))
         return packed
 
 

@@ -1,0 +1,170 @@
+"""A tape's steps by two threads.
+
+Each of the two lanes has some of the steps, in an order in which they may run, and each step waits until the other lane
+has done so many of its own as it needs: what it reads was written by one of them, or what it writes was read. So no
+lock is taken, and no interpreter is asked. Which lane has what follows from how long steps have taken.
+
+The second lane is run by a thread that stays in machine code. It looks for work for some microseconds after it has had
+some, then sleeps. Where it does not come, as another process has its core, the caller takes the lane back.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtfctl import guard
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.image import Image
+
+# What a post has at which place, in lines of the caches of their own where threads wait for it: the number of lanes
+# posted so far, and what has become of the last one; who may post; whether the thread sleeps, and stays; how many steps
+# each lane has done; the lane's steps and how many, and whether one of them has failed; for how many looks the thread
+# does not sleep; and addresses: of the C library's `syscall`, and of what sets OpenMP's threads.
+NUMBER, STATE, BUSY, SLEEPS, ALIVE, FIRST_DONE, SECOND_DONE, STEPS = range(0, 64, 8)
+COUNT, FAILED, SPINS, SYSTEM, SET_THREADS = range(STEPS + 1, STEPS + 6)
+IDLE, POSTED, TAKEN, REVOKED = range(4)
+# What a step has at which place, after where its function is, its words, where its arrays are and how many: its place
+# in the first lane, or how many steps of the other lane have to be done before; and the least cycles that it has taken.
+PLACE = NEED = 4
+LEAST, STEP_WORDS = 5, 6
+_POST_WORDS = 64
+
+# Looks before it sleeps, some 40 us.
+_SPINS = 1000
+# What it takes at least until a step of the other lane is known to be done, in seconds.
+_LATE_S = 0.5e-6
+# Two lanes are to take so much of the time of one, at most, and their steps so long together, at least.
+_MOST_SHARE, _LEAST_S = 0.8, 150e-6
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a step does to memory: places from `begin` to `end`, and whether it writes there."""
+
+    begin: int
+    end: int
+    is_written: bool
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Attributes: orders: of each lane, the numbers of its steps; needs: how many of the other's each needs done."""
+
+    orders: tuple[Sequence[int], Sequence[int]]
+    needs: tuple[Sequence[int], Sequence[int]]
+
+
+def divide(memories: Sequence[Sequence[Memory]], costs: Sequence[float]) -> Lanes | None:
+    """Divide steps among two lanes; None where that gains too little.
+
+    Args:
+        memories: what each step, in running order, does to memory.
+        costs: how long each takes, in seconds.
+    """
+    if sum(costs) < _LEAST_S:
+        return None
+    before = _needed(memories)
+    after: list[list[int]] = [[] for _ in costs]
+    for n, needed in enumerate(before):
+        for m in needed:
+            after[m].append(n)
+    rest = [0.0] * len(costs)
+    for n in range(len(costs) - 1, -1, -1):
+        rest[n] = costs[n] + max((rest[m] for m in after[n]), default=0.0)
+    waits = [len(needed) for needed in before]
+    ready = [n for n, count in enumerate(waits) if not count]
+    ends, lane_of, place = [0.0] * len(costs), [0] * len(costs), [0] * len(costs)
+    orders: tuple[list[int], list[int]] = ([], [])
+    needs: tuple[list[int], list[int]] = ([], [])
+    free = [0.0, 0.0]
+    while ready:
+        starts = [
+            [max([free[k], *(ends[m] + (_LATE_S if lane_of[m] != k else 0.0) for m in before[n])]) for k in (0, 1)]
+            for n in ready
+        ]
+        # What can begin first; of those, what most has to wait for.
+        at = min(range(len(ready)), key=lambda i: (min(starts[i]), -rest[ready[i]]))
+        n, (first, second) = ready.pop(at), starts[at]
+        k = int(second < first or (second == first and _is_at_home(n, before, lane_of, 1)))
+        ends[n] = free[k] = (first, second)[k] + costs[n]
+        lane_of[n], place[n] = k, len(orders[k])
+        needs[k].append(max((place[m] + 1 for m in before[n] if lane_of[m] != k), default=0))
+        orders[k].append(n)
+        for m in after[n]:
+            waits[m] -= 1
+            if not waits[m]:
+                ready.append(m)
+    if max(free) > _MOST_SHARE * sum(costs):
+        return None
+    return Lanes(orders, needs)
+
+
+def _is_at_home(n: int, before: Sequence[set[int]], lane_of: Sequence[int], lane: int) -> bool:
+    """Tell whether what comes last before a step is in a lane, whose caches have it."""
+    return bool(before[n]) and lane_of[max(before[n])] == lane
+
+
+def _needed(memories: Sequence[Sequence[Memory]]) -> list[set[int]]:
+    """Find out which earlier steps have to be done before each of them."""
+    flat = [(n, m) for n, of in enumerate(memories) for m in of]
+    of, begins, ends = (np.array([x[k] for x in ((n, m.begin, m.end) for n, m in flat)], np.int64) for k in range(3))
+    written = np.array([m.is_written for _, m in flat], bool)
+    needed: list[set[int]] = [set() for _ in memories]
+    for w in np.nonzero(written)[0]:
+        others = np.unique(of[(begins < ends[w]) & (ends > begins[w])])
+        n = int(of[w])
+        for m in map(int, others):
+            if m != n:
+                needed[max(m, n)].add(min(m, n))
+    return needed
+
+
+class _Second:
+    """The thread that runs second lanes, and where they are posted."""
+
+    def __init__(self, code: Image, set_threads: int) -> None:
+        self.post = np.zeros(_POST_WORDS, np.int64)
+        self.post[SPINS] = _SPINS
+        self.post[SYSTEM] = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
+        self.post[SET_THREADS] = set_threads
+        self.post[ALIVE] = 1
+        entry, self._held = machine.entry(code, "serve")
+        serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(entry)
+        self._thread = guard.once(lambda: serve(self.post.ctypes.data), name="lane")
+        self._thread.start()
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self.end)
+
+    def _forked(self) -> None:
+        # The thread is not there.
+        self.post[ALIVE] = 0
+
+    def end(self) -> None:
+        """End the thread; tapes are run by their callers from now on."""
+        self.post[ALIVE] = 0
+        self.post[NUMBER] += 1
+        address = self.post.ctypes.data + NUMBER * 8
+        while self._thread.is_alive():
+            ctypes.CDLL(None).syscall(202, ctypes.c_void_p(address), 129, 1, None)
+            self._thread.join(0.01)
+
+
+_LOCK = threading.Lock()
+_second: _Second | None = None
+
+
+def post(code: Image, set_threads: int) -> Any:
+    """Return where second lanes are posted; their thread runs."""
+    global _second
+    with _LOCK:
+        if _second is None:
+            _second = _Second(code, set_threads)
+        return _second.post

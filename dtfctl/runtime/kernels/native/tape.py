@@ -1,0 +1,261 @@
+"""Calls of machine code one after the other, without the interpreter in between.
+
+A step of a tape is a region (code.py), or a product by oneDNN: a function that gets arrays as they are, and refuses
+those that are others than it was made for. A tape runs its steps in one call, by the calling thread, and lets other
+threads have the interpreter meanwhile. Arrays that are the same in each call stand in it; those that are not are its
+arguments, and are looked at before the first step: a tape has happened, or nothing has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from dtfctl.cores import granted
+from dtfctl.runtime.framework.errors import InternalError
+from dtfctl.runtime.kernels.into.registry import Spec, Unfit
+from dtfctl.runtime.kernels.into.threads import threaded
+from dtfctl.runtime.kernels.native import machine
+from dtfctl.runtime.kernels.native.compiler import COMPILER
+from dtfctl.runtime.kernels.native.image import Image
+from dtfctl.runtime.kernels.native.kept import Compiled
+from dtfctl.runtime.kernels.native.lanes import LEAST, NEED, PLACE, STEP_WORDS, Lanes, Memory, divide, post
+
+_WORD = 8
+# Runs by which it becomes known how long steps take, where there are at least so many.
+_RUNS, _LEAST_STEPS = 8, 6
+_NEVER = 2**62
+clock = time.perf_counter
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of machine code.
+
+    Attributes:
+        entry: the address of its function; words: the table it gets.
+        specs: the arrays it gets, in order, as far as it is known what they are; reads: how many of them it only reads.
+        made_by: makes arrays of what a step gets that is none, by position; it raises `Unfit` where it cannot.
+        pool: the function that sets how many threads its library uses, and how many those are otherwise; None where
+            it uses the caller's only.
+        held: what has to be there as long as the step is.
+    """
+
+    entry: int
+    words: Any
+    specs: Sequence[Spec]
+    reads: int
+    made_by: Mapping[int, Callable[[Any], Any]] = field(default_factory=dict)
+    pool: tuple[int, int] | None = None
+    held: Any = None
+
+
+@dataclass(frozen=True)
+class TapeOrder:
+    """What the code of tapes is compiled from: nothing but its own rules."""
+
+    text: str = '{"tape": true}'
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()[:40]
+
+
+ORDER = TapeOrder()
+"""The order of the code that runs tapes, for `COMPILER`."""
+
+
+def image() -> Image | None:
+    """Return the code that runs tapes; None where it cannot be compiled.
+
+    Raises:
+        KeyError: it was not compiled yet.
+    """
+    made = COMPILER.find(ORDER)
+    return None if made is None else made.image
+
+
+def step_of(made: Compiled, operands: Sequence[Spec]) -> Step | None:
+    """Make a region a step of its operands, outputs and scratch memory; None where it may refuse what is in them.
+
+    Raises:
+        OSError: the system lets nobody run what they have written.
+    """
+    if "bare" not in made.image.entries:
+        return None
+    entry, held = machine.entry(made.image, "bare")
+    return Step(entry, machine.table_of(made.numbers), operands, len(operands), held=held)
+
+
+def described(specs: Sequence[Spec], outputs: int) -> list[int]:
+    """Describe arrays for a step's table, of which the last `outputs` are written."""
+    words: list[int] = []
+    for n, spec in enumerate(specs):
+        flags = machine.CONTIGUOUS | (machine.WRITABLE if n >= len(specs) - outputs else 0)
+        kind = machine.TYPES.index(spec.dtype.str[1:])
+        words += [machine.DTYPES + kind, flags, len(spec.shape), *spec.shape]
+    return words
+
+
+@lru_cache(4)
+def _loaded(image: Image) -> Any:
+    return machine.entry(image, "tape")
+
+
+class Tape:
+    """Steps, run by one call of what is other in each of them.
+
+    Once it is known how long they take, they are run by two threads where that takes less (lanes.py, threads.py).
+
+    Args:
+        steps: with the arrays of each: an array, or the number of an argument.
+    """
+
+    def __init__(self, steps: Sequence[tuple[Step, Sequence[Any]]], code: Image) -> None:
+        self._code = code
+        self._sources: list[tuple[int, Callable[[Any], Any] | None]] = []
+        self._specs: list[Spec | None] = []
+        # Arguments that were no contiguous arrays.
+        self._differing: set[int] = set()
+        self._steps = self._with_numbers(steps)
+        self._pools = list(dict.fromkeys(step.pool for step, _ in steps if step.pool is not None))
+        self._table, self._held = self._laid_out()
+        self._run = self._alone = self._made(None)
+        # Runs until it is known how long steps take; the least that all of them took.
+        self._unknown = _RUNS if len(steps) >= _LEAST_STEPS and granted() > 1 else 0
+        self._least = math.inf
+
+    def _with_numbers(self, steps: Sequence[tuple[Step, Sequence[Any]]]) -> list[tuple[Step, list[Any]]]:
+        """Number what is made of arguments: what several steps want is made once."""
+        numbers: dict[tuple[int, Any], int] = {}
+        found = []
+        for step, arrays in steps:
+            given = list(arrays)
+            for position, array in enumerate(arrays):
+                if isinstance(array, int):
+                    make = step.made_by.get(position)
+                    given[position] = numbers.setdefault((array, make), len(numbers))
+                    if len(self._sources) < len(numbers):
+                        self._sources.append((array, make))
+                        is_array = make is None and position < len(step.specs)
+                        self._specs.append(step.specs[position] if is_array else None)
+            found.append((step, given))
+        return found
+
+    def _laid_out(self) -> tuple[Any, list[Any]]:
+        """Lay out what the code reads: a table of the steps, and what has to be held besides."""
+        count = sum(len(arrays) for _, arrays in self._steps)
+        arguments = np.zeros(count, np.int64)
+        table = np.zeros((len(self._steps), STEP_WORDS), np.int64)
+        table[:, LEAST] = _NEVER
+        begin = arguments.ctypes.data
+        patches: list[tuple[int, int]] = []
+        looks: list[int] = []
+        at = 0
+        for n, (step, arrays) in enumerate(self._steps):
+            table[n, :PLACE] = step.entry, step.words.ctypes.data, begin + at * _WORD, len(arrays)
+            for array in arrays:
+                if isinstance(array, int):
+                    patches.append((begin + at * _WORD, array))
+                    looks += [n] if n not in looks[-1:] else []
+                else:
+                    arguments[at] = id(array)
+                at += 1
+        places = np.array(patches, np.int64).reshape(-1, 2)
+        room = np.zeros(max(len(arrays) for _, arrays in self._steps), np.int64)
+        return table, [arguments, places, table[looks], room]
+
+    def _made(self, lanes: Lanes | None) -> Callable[..., Any]:
+        """Make the call that runs the steps: by the caller, or in lanes."""
+        _, places, looked, room = self._held
+        table, in_lanes, held = self._table, [0] * 5, [self._held, self._steps]
+        if lanes is not None:
+            table = table.copy()
+            # Those of the second lane are not done where it is taken back.
+            table[:, PLACE] = len(table)
+            table[lanes.orders[0], PLACE] = range(len(lanes.orders[0]))
+            tables = [self._table[order] for order in lanes.orders]
+            for ordered, needs in zip(tables, lanes.needs):
+                ordered[:, NEED] = needs
+            posts = post(self._code, next((pool[0] for pool in self._pools), 0))
+            in_lanes = [posts.ctypes.data, *(x for ordered in tables for x in (ordered.ctypes.data, len(ordered)))]
+            held += [tables, posts]
+        pools = self._pools + [(0, 0)] * (machine.TAPE_POOLS - len(self._pools))
+        own = [
+            *(len(self._sources), places.ctypes.data, len(places)),
+            *(looked.ctypes.data, len(looked), room.ctypes.data),
+            *(table.ctypes.data, len(table), id(None)),
+            *chain.from_iterable(pools),
+            *in_lanes,
+        ]
+        entry, memory = _loaded(self._code)
+        return machine.built_in(entry, machine.numbers_of(own, []), (memory, table, held))
+
+    def _learn(self, taken: float) -> None:
+        """Note how long a run has taken, and divide the steps among lanes once that is known."""
+        self._least = min(self._least, taken)
+        self._unknown -= 1
+        if self._unknown:
+            return
+        cycles = self._table[:, LEAST]
+        lanes = divide([_memories(*step) for step in self._steps], cycles * (self._least / max(cycles.sum(), 1)))
+        if lanes is not None:
+            self._run = threaded(self._made(lanes), self._alone, 2)
+
+    def __call__(self, *values: Any) -> None:
+        """Run the steps.
+
+        Raises:
+            Unfit: an argument is not what a step was made for; none was run.
+            InternalError: a library has refused what it was made for.
+        """
+        given = [values[n] if make is None else make(values[n]) for n, make in self._sources]
+        for n in self._differing:
+            given[n] = self._fitting(given[n], self._specs[n])
+        began = clock() if self._unknown else 0.0
+        ran = self._run(*given)
+        if ran and self._unknown:
+            self._learn(clock() - began)
+        if not ran and ran is not None:
+            for n, spec in enumerate(self._specs):
+                fitting = self._fitting(given[n], spec)
+                if fitting is not given[n]:
+                    # Mostly it will be so again.
+                    self._differing.add(n)
+                    given[n] = fitting
+            ran = self._run(*given)
+        if ran is None:
+            raise InternalError("a product of a library's has failed. Set DTF_NATIVE=0 to do without tapes.")
+        if not ran:
+            raise Unfit
+
+    @staticmethod
+    def _fitting(value: Any, spec: Spec | None) -> Any:
+        """Make an argument a contiguous array, if it is none; `spec` is what it is an array of, where that is known."""
+        if spec is None:
+            return value
+        if getattr(value, "dtype", None) != spec.dtype or value.shape != spec.shape:
+            raise Unfit
+        fitting = np.ascontiguousarray(value)
+        return value if fitting is value else fitting.reshape(spec.shape)
+
+
+def _memories(step: Step, arrays: Sequence[Any]) -> list[Memory]:
+    """List what a step does to memory. What arguments are in is nothing else's that a tape writes to."""
+    found = []
+    for n, array in enumerate(arrays):
+        if isinstance(array, int):
+            found.append(Memory(-2 * array - 2, -2 * array - 1, n >= step.reads))
+        elif array.nbytes > 1:
+            # A region that needs no room gets one byte.
+            begin = array.__array_interface__["data"][0]
+            found.append(Memory(begin, begin + array.nbytes, n >= step.reads))
+    return found
