@@ -1,4 +1,4 @@
-"""Saved datasets and caches in files are read both ways between the runtime and stock TensorFlow."""
+"""Saved datasets, caches in files and graphs of datasets are read both ways by the runtime and stock TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.data.dataset import Dataset
 
 SCRIPT = Path(__file__).resolve().parent / "stock_datasets.py"
 COMPRESSIONS = ("", "GZIP", "SNAPPY")
@@ -21,22 +22,29 @@ def dataset() -> Any:
     )
 
 
-def elements(source: Any) -> list[tuple[list[float], bytes]]:
+def changed() -> Any:
+    return dataset().map(lambda e: {"x": e["x"] * 2.0, "y": tf.string_join([e["y"], "!"])}).batch(2)
+
+
+def elements(source: Any) -> list[tuple[list[float], Any]]:
     following = source.make_one_shot_iterator().get_next()
-    out: list[tuple[list[float], bytes]] = []
+    out: list[tuple[list[float], Any]] = []
     with tf.Session() as session:
         while True:
             try:
                 element = session.run(following)
             except tf.errors.OutOfRangeError:
                 return out
-            out.append((element["x"].tolist(), element["y"]))
+            texts = element["y"]
+            out.append((element["x"].tolist(), texts.tolist() if isinstance(texts, np.ndarray) else texts))
 
 
-def test_saved_datasets_and_caches_are_read_both_ways(tensorflow_python: str, tmp_path: Path) -> None:
+def test_saved_datasets_caches_and_graphs_are_read_both_ways(tensorflow_python: str, tmp_path: Path) -> None:
     with tf.Graph().as_default():
         want = elements(dataset())
         with tf.Session() as session:
+            graph = session.run(tf.raw_ops.DatasetToGraphV2(input_dataset=changed().variant))
+            (tmp_path / "ours.graph").write_bytes(graph)
             for compression in COMPRESSIONS:
                 session.run(dataset().save(f"{tmp_path}/ours{compression}", compression=compression or None))
         assert elements(dataset().cache(f"{tmp_path}/ourcache")) == want
@@ -49,3 +57,5 @@ def test_saved_datasets_and_caches_are_read_both_ways(tensorflow_python: str, tm
             theirs = tf.data.Dataset.load(f"{tmp_path}/theirs{compression}", spec, compression=compression or None)
             assert elements(theirs) == want
         assert elements(dataset().take(0).cache(f"{tmp_path}/theircache")) == want
+        theirs = tf.raw_ops.DatasetFromGraph(graph_def=(tmp_path / "theirs.graph").read_bytes())
+        assert elements(Dataset(theirs, changed().structure)) == elements(changed())

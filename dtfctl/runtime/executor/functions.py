@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import threading
 from collections.abc import Sequence
@@ -66,6 +67,14 @@ class FunctionRunner:
 
     def call(self, function: graph_pb2.NameAttrList, inputs: Sequence[Any], step: StepContext) -> list[Any]:
         return self._find(function)(inputs, step)
+
+    def of_graph(self, graph: graph_pb2.GraphDef) -> tuple[FunctionRunner, PreparedFunction]:
+        key = b"/graph/" + hashlib.sha256(graph.SerializeToString(deterministic=True)).hexdigest().encode()
+        with self._lock:
+            found = self._functions.get(key)
+            if not isinstance(found, _Graph):
+                found = self._functions[key] = _Graph(self, graph, key)
+        return found.runner, found
 
     def may_block(self, function: graph_pb2.NameAttrList) -> bool:
         return self._find(function).may_block()
@@ -187,6 +196,26 @@ class _Function:
         return runner.make_executor(
             graph, runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope
         )
+
+
+class _Graph(_Function):
+    """A graph with a library of its own."""
+
+    def __init__(self, runner: FunctionRunner, graph: graph_pb2.GraphDef, key: bytes) -> None:
+        nodes = NodeGraph.from_graph_def(graph)
+        self.runner = FunctionRunner(
+            nodes.library, runner.device, runner.resources, runner.kernels, runner.make_executor, runner.fuses
+        )
+        super().__init__(self.runner, graph_pb2.NameAttrList(name=key.decode()), key)
+        results = sorted((node for node in nodes if node.op == "_Retval"), key=lambda node: int(node.attr("index")))
+        self._body = FunctionBody(key.decode(), nodes, (), tuple(results), ())
+
+    def body(self) -> FunctionBody:
+        return self._body
+
+    def retire(self) -> None:
+        super().retire()
+        self.runner.retire()
 
 
 class _Iteration(_Function):

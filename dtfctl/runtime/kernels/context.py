@@ -67,6 +67,9 @@ class FunctionCaller(Protocol):
     def prepare(self, function: graph_pb2.NameAttrList) -> PreparedFunction:
         """Make a function ready to be called again and again: looked up, instantiated and planned at its first call."""
 
+    def of_graph(self, graph: graph_pb2.GraphDef) -> tuple[FunctionCaller, PreparedFunction]:
+        """Make a function without arguments of a graph, and what runs the functions in that graph's own library."""
+
     def may_block(self, function: graph_pb2.NameAttrList) -> bool:
         """Tell whether running the function may wait for other nodes or steps."""
 

@@ -43,13 +43,13 @@ def require_no_external_state(dataset: Dataset) -> None:
 
 
 def _check(attrs: Iterable[graph_pb2.AttrValue], library: FunctionLibrary, seen: set[str]) -> None:
-    for name in _functions(attrs):
+    for name in functions_named(attrs):
         body = library.find(name)
         if name in seen or body is None:
             continue
         seen.add(name)
         for node in body.node_def:
-            called = any(_functions(node.attr.values()))
+            called = any(functions_named(node.attr.values()))
             signature = find_signature(node.op)
             if signature is None or called:
                 call = graph_pb2.AttrValue(func=graph_pb2.NameAttrList(name=node.op))
@@ -58,7 +58,8 @@ def _check(attrs: Iterable[graph_pb2.AttrValue], library: FunctionLibrary, seen:
                 raise FailedPreconditionError(f"{node.op} is stateful.")
 
 
-def _functions(attrs: Iterable[graph_pb2.AttrValue]) -> Iterator[str]:
+def functions_named(attrs: Iterable[graph_pb2.AttrValue]) -> Iterator[str]:
+    """Name the functions that attributes hold."""
     for value in attrs:
         if value.HasField("func"):
             yield value.func.name
