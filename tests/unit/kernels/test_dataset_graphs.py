@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator as Generator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ FAIL = 2
 
 
 @pytest.fixture(autouse=True)
-def graph() -> Generator[None, None, None]:
+def graph() -> Iterator[None]:
     with tf.Graph().as_default():
         yield
 

@@ -76,7 +76,7 @@ class _Writer:
     def write(self, dataset: Dataset) -> graph_pb2.GraphDef:
         source = self._dataset(dataset)
         node = self._graph.node.add(name="dataset", op="_Retval", input=[source])
-        node.attr["T"].type = dtypes.variant.as_datatype_enum
+        node.attr["T"].type = dtypes.variant.as_datatype_enum  # type: ignore[assignment]
         node.attr["index"].i = 0
         return self._graph
 
@@ -112,7 +112,7 @@ class _Writer:
                     )
         dtype: DType = dtypes.string if array.dtype.kind == "O" else dtypes.as_dtype(array.dtype)
         node = self._graph.node.add(name=self._name("Const"), op="Const")
-        node.attr["dtype"].type = dtype.as_datatype_enum
+        node.attr["dtype"].type = dtype.as_datatype_enum  # type: ignore[assignment]
         node.attr["value"].tensor.CopyFrom(encode_tensor(array, dtype))
         return node.name
 
