@@ -36,7 +36,8 @@ SAID = {
     "pings": f"a ping after {pings.PING_S:g} s without anything else; silent for {pings.SILENT_TICKS} ticks of "
     f"{pings.TICK_S:g} s in which it listened itself; on a channel {GRPC['grpc.keepalive_timeout_ms'] / 1000:g} s "
     "without an answer",
-    "TCP keepalive": f"after {keepalive.IDLE_S} s, every {keepalive.EVERY_S} s, {keepalive.MISSES} misses",
+    "TCP keepalive": f"after {keepalive.IDLE_S} s, every {keepalive.EVERY_S} s, {keepalive.MISSES} misses; what is "
+    f"sent and not taken for {pings.SILENT_S} s",
     "SSH keepalive": f"every {login.KEEPALIVE_S:g} s, {login.KEEPALIVE_MISSES} misses",
 }
 
