@@ -29,18 +29,42 @@ CASES: dict[str, tuple[Any, float, float, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_last_places(name: str) -> None:
-    exact, low, high, most = CASES[name]
-    spec = Spec((20_000,), np.dtype(F))
+def computed(name: str, given: Any) -> Any:
+    """Compute a function of numbers in a region."""
+    spec = Spec(given.shape, given.dtype)
     loops = Loops()
     x = loops.operand(spec)
     made = loops.output(loops.map(getattr(scalars, name), [x], "f4", spec.shape), spec)
     loops.group()
     written = code.generate(loops, [x.buffer], [made])
     call = machine.load(image_of_text(written.text), machine.numbers_of([], written.described))["region"]
-    given = np.linspace(low, high, spec.shape[0], dtype=F)
     out = np.empty_like(given)
     assert call(given, out, np.empty(max(written.scratch, 1), np.uint8))
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_last_places(name: str) -> None:
+    exact, low, high, most = CASES[name]
+    given = np.linspace(low, high, 20_000, dtype=F)
+    out = computed(name, given)
     want = exact(given.astype(np.float64))
     assert np.max(np.abs(out - want) / np.spacing(np.abs(want).astype(F))) <= most
+
+
+@pytest.mark.parametrize(
+    "name, given, want",
+    [
+        ("exp", [-103.0, -103.97, -104.0, -105.0, -1e9, -np.inf], [np.exp(F(-103)), F(1e-45), 0.0, 0.0, 0.0, 0.0]),
+        ("exp", [np.nan, np.inf, 90.0, 0.0, -0.0], [np.nan, np.inf, np.inf, 1.0, 1.0]),
+        (
+            "expm1",
+            [-15.0, -20.0, -105.0, -np.inf, np.nan, np.inf],
+            [np.expm1(F(-15)), -1.0, -1.0, -1.0, np.nan, np.inf],
+        ),
+        ("sigmoid", [-200.0, -np.inf, np.inf, np.nan], [0.0, 0.0, 1.0, np.nan]),
+        ("softplus", [-200.0, -np.inf, np.inf, np.nan], [0.0, 0.0, np.inf, np.nan]),
+    ],
+)
+def test_numbers_at_the_ends(name: str, given: list[float], want: list[float]) -> None:
+    np.testing.assert_array_equal(computed(name, np.array(given, F)), np.array(want, F))

@@ -12,6 +12,8 @@ from llvmlite import ir
 
 F32, I32, I1 = ir.FloatType(), ir.IntType(32), ir.IntType(1)
 _ROUNDER = 12582912.0  # 1.5 * 2**23: added to a small number it leaves the nearest whole one in the low bits.
+# The exponential of what is smaller is less than half of the smallest number there is.
+_GIVES_ZERO = -104.0
 
 
 def number(value: float) -> Any:
@@ -50,18 +52,21 @@ def _power_of_two(b: Any, n: Any) -> Any:
 
 
 def exp(b: Any, x: Any) -> Any:
-    return _powers(b, x)[0]
+    # Attention is masked by large negative numbers, and a processor takes a hundred times as long where a result is
+    # smaller than what is normal: of what gives zero the power of another number is computed.
+    gives_zero = b.fcmp_ordered("<", x, number(_GIVES_ZERO))
+    return b.select(gives_zero, number(0.0), _powers(b, b.select(gives_zero, number(0.0), x))[0])
 
 
 def expm1(b: Any, x: Any) -> Any:
-    y, rest, n = _powers(b, x)
+    # Below that it is -1.
+    y, rest, n = _powers(b, b.select(b.fcmp_ordered("<", x, number(-20.0)), number(-20.0), x))
     # Where nothing was taken off x the power is 1 + rest.
     return b.select(b.icmp_signed("==", n, I32(0)), rest, b.fsub(y, number(1.0)))
 
 
 def _powers(b: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return exp(x), and (1 + rest) * 2 ** n that it is made of: rest and n."""
-    x = b.select(b.fcmp_ordered("<", x, number(-105.0)), number(-105.0), x)
+    """Return exp(x), and (1 + rest) * 2 ** n that it is made of: rest and n; x is not below `_GIVES_ZERO`."""
     x = b.select(b.fcmp_ordered(">", x, number(89.0)), number(89.0), x)
     shifted = fma(b, x, number(1.44269504088896341), number(_ROUNDER))
     n = b.sub(b.bitcast(shifted, I32), b.bitcast(number(_ROUNDER), I32))
