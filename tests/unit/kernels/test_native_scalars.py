@@ -55,7 +55,7 @@ def test_last_places(name: str) -> None:
 @pytest.mark.parametrize(
     "name, given, want",
     [
-        ("exp", [-103.0, -103.97, -104.0, -105.0, -1e9, -np.inf], [np.exp(F(-103)), F(1e-45), 0.0, 0.0, 0.0, 0.0]),
+        ("exp", [-87.0, -104.0, -105.0, -1e9, -np.inf], [np.exp(F(-87)), 0.0, 0.0, 0.0, 0.0]),
         ("exp", [np.nan, np.inf, 90.0, 0.0, -0.0], [np.nan, np.inf, np.inf, 1.0, 1.0]),
         (
             "expm1",
@@ -68,3 +68,12 @@ def test_last_places(name: str) -> None:
 )
 def test_numbers_at_the_ends(name: str, given: list[float], want: list[float]) -> None:
     np.testing.assert_array_equal(computed(name, np.array(given, F)), np.array(want, F))
+
+
+def test_what_is_too_small_to_be_normal_is_zero_within_a_region_only() -> None:
+    given = np.array([-90.0, -100.0, -80.0], F)
+    out = computed("exp", given)
+    np.testing.assert_array_equal(out[:2], [0.0, 0.0])
+    assert out[2] > 0
+    # Who called computes as before.
+    assert np.array([1e-30], F) * np.array([1e-10], F) > 0

@@ -30,6 +30,8 @@ _BLOCK_BYTES = 192 << 10
 # Regions that touch more let other threads have the interpreter meanwhile.
 _LONG_BYTES = 128 << 10
 _ALIGNMENT = 64
+# Of the register that says how a thread computes with real numbers: results that are not normal are zero.
+_FLUSH = 1 << 15
 
 
 @dataclass
@@ -256,7 +258,8 @@ class _Generator:
         with entry_of(self.module, "region") as (b, words, args, count):
             is_long = sum(p.nbytes for p in self.phases) >= _LONG_BYTES
             state = call_outside(b, words, machine.SAVE_THREAD) if is_long else None
-            fits = b.call(self.module.get_global("bare"), [words, args, count])
+            with flushing(b):
+                fits = b.call(self.module.get_global("bare"), [words, args, count])
             if state is not None:
                 call_outside(b, words, machine.RESTORE_THREAD, state)
             return_truth(b, words, fits)
@@ -270,7 +273,8 @@ class _Generator:
             as_number = [b.load(b.gep(args, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3)]
             # What comes first are arrays of one number: nothing of the interpreter is asked for it.
             values = [b.load(b.load(field_of(b, a, machine.DATA), typ=PTR), typ=I64) for a in as_number]
-            b.call(self.module.get_global("run"), [buffers, *values])
+            with flushing(b):
+                b.call(self.module.get_global("run"), [buffers, *values])
             call_outside(b, words, machine.RESTORE_THREAD, state)
             return_truth(b, words, I1(1))
             b.position_at_end(refused)
@@ -321,6 +325,31 @@ def entry_of(module: Any, name: str) -> Iterator[tuple[Any, Any, Any, Any]]:
     table, args, count = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     yield b, b.load(field_of(b, table, machine.DATA), typ=PTR), args, count
+
+
+@contextmanager
+def flushing(b: Any) -> Iterator[None]:
+    """Have results that are too small to be normal be zero in what is written inside, as TensorFlow's kernels have.
+
+    A processor takes a hundred times as long for each, and the gradients of deep nets can be full of them.
+    """
+    as_found = flush(b)
+    yield
+    _control(b, "llvm.x86.sse.ldmxcsr", as_found)
+
+
+def flush(b: Any) -> Any:
+    """Write that from now on such results are zero; returns where it is kept what was before."""
+    with b.goto_entry_block():
+        as_found, flushing = b.alloca(I32), b.alloca(I32)
+    _control(b, "llvm.x86.sse.stmxcsr", as_found)
+    b.store(b.or_(b.load(as_found, typ=I32), I32(_FLUSH)), flushing)
+    _control(b, "llvm.x86.sse.ldmxcsr", flushing)
+    return as_found
+
+
+def _control(b: Any, name: str, at: Any) -> None:
+    b.call(b.module.declare_intrinsic(name, (), ir.FunctionType(VOID, [PTR])), [at])
 
 
 def word_of(b: Any, words: Any, n: int) -> Any:

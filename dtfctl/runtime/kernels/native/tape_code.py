@@ -20,7 +20,15 @@ from typing import Any
 from llvmlite import ir
 
 from dtfctl.runtime.kernels.native import machine
-from dtfctl.runtime.kernels.native.code import call_outside, entry_of, return_truth, word_of, write_fits
+from dtfctl.runtime.kernels.native.code import (
+    call_outside,
+    entry_of,
+    flush,
+    flushing,
+    return_truth,
+    word_of,
+    write_fits,
+)
 from dtfctl.runtime.kernels.native.lanes import (
     ALIVE,
     BUSY,
@@ -242,6 +250,7 @@ def _serve(module: Any) -> None:
         return b.gep(post, [I64(n)], source_etype=I64)
 
     look, sleep, work, lane, end = (function.append_basic_block(n) for n in ("look", "sleep", "work", "lane", "end"))
+    flush(b)
     start = _shared(b, place(NUMBER))
     before = b.block
     b.branch(look)
@@ -333,7 +342,8 @@ def _tape(module: Any) -> None:
         state = call_outside(b, words, machine.SAVE_THREAD)
         for set_threads, _ in pools:
             _set_threads(b, set_threads, I64(1))
-        ran = b.call(module.get_global("run"), [b.gep(words, [I64(_LANES)], source_etype=I64), steps, step_count])
+        with flushing(b):
+            ran = b.call(module.get_global("run"), [b.gep(words, [I64(_LANES)], source_etype=I64), steps, step_count])
         for set_threads, threads in pools:
             _set_threads(b, set_threads, threads)
         call_outside(b, words, machine.RESTORE_THREAD, state)
