@@ -12,6 +12,8 @@ from dtfctl.runtime.ops.image_ops.boxes import (
     combined_non_max_suppression,
     draw_bounding_boxes,
     non_max_suppression,
+    non_max_suppression_overlaps,
+    non_max_suppression_padded,
     non_max_suppression_with_scores,
     sample_distorted_bounding_box,
 )

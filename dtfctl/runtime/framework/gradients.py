@@ -296,7 +296,7 @@ def aggregate(grads: Sequence[Any]) -> Any:
     return apply_op("AddN", inputs=tensors)
 
 
-def as_dense(grad: Tensor | IndexedSlices) -> Tensor:
+def as_dense(grad: Tensor | IndexedSlices, name: str | None = None) -> Tensor:
     """Make an IndexedSlices a dense tensor; a tensor stays as it is.
 
     Raises:
@@ -307,7 +307,7 @@ def as_dense(grad: Tensor | IndexedSlices) -> Tensor:
     if grad.dense_shape is None:
         raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {grad!r}")
     first = apply_op("StridedSlice", input=grad.dense_shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
-    return apply_op("UnsortedSegmentSum", data=grad.values, segment_ids=grad.indices, num_segments=first)
+    return apply_op("UnsortedSegmentSum", name, data=grad.values, segment_ids=grad.indices, num_segments=first)
 
 
 def ops_between(

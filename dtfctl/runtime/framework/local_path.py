@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import re
 
 from dtfctl.runtime.framework.errors import UnimplementedError
 
 _URI = re.compile(r"([A-Za-z][0-9A-Za-z.]*)://([^/]*)(.*)", re.DOTALL)
+
+
+def as_matched(pattern: str, path: str) -> str:
+    """Name what a pattern matched: in the folder at hand "./" stands before it, unless nothing was wild."""
+    return f"./{path}" if glob.has_magic(pattern) and "/" not in pattern else path
 
 
 def local_path(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dtfctl.runtime.framework.errors import AlreadyExistsError, NotFoundError
-from dtfctl.runtime.framework.local_path import local_path
+from dtfctl.runtime.framework.local_path import as_matched, local_path
 
 
 def _local(path: Any) -> str:
@@ -132,7 +132,7 @@ def ListDirectory(dirname: Any) -> list[str]:
 
 def Glob(filename: Any) -> list[str]:
     patterns = filename if isinstance(filename, (list, tuple)) else [filename]
-    return [f for p in patterns for f in sorted(_glob.glob(_local(p)))]
+    return [as_matched(p, f) for p in map(_local, patterns) for f in sorted(_glob.glob(p))]
 
 
 def Remove(filename: Any) -> None:

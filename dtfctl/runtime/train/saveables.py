@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.transfer_compression import STATES, TransferState
@@ -50,6 +50,30 @@ class _SaveableVariable(SaveableObject):
         if restored_shapes is not None:
             value = apply_op("Reshape", tensor=value, shape=restored_shapes[0])
         return self.variable._restore(value, restored_shapes is None and self.variable.shape.is_fully_defined())
+
+
+class _SaveableOutput(SaveableObject):
+    """A variable of a graph that was read, known by the output of its op: a reference, or a handle."""
+
+    def __init__(self, tensor: Tensor, name: str) -> None:
+        self._tensor = tensor
+        value = tensor
+        if tensor.dtype is dtypes.resource:
+            value = apply_op("ReadVariableOp", resource=tensor, dtype=tensor.op.attr("dtype"))
+        super().__init__(tensor, [(value, "", name)], name)
+
+    @property
+    def device(self) -> str:
+        return self._tensor.device
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
+        value = restored_tensors[0]
+        if restored_shapes is not None:
+            value = apply_op("Reshape", tensor=value, shape=restored_shapes[0])
+        with self._tensor.graph.colocate_with(self._tensor.op):
+            if self._tensor.dtype is dtypes.resource:
+                return make_op("AssignVariableOp", resource=self._tensor, value=value)
+            return apply_op("Assign", ref=self._tensor, value=value)
 
 
 class _SaveableStates(SaveableObject):
@@ -96,7 +120,7 @@ def saveables_of(variables: Any) -> list[SaveableObject]:
     for name, item in sorted(pairs, key=lambda p: p[0]):
         are_slices = isinstance(item, (PartitionedVariable, list, tuple))
         for part in list(item) if are_slices else [item]:
-            saveable = part if isinstance(part, SaveableObject) else _SaveableVariable(_checked(part), name, are_slices)
+            saveable = _saveable(part, name, are_slices)
             for _, piece, spec_name in saveable.specs:
                 if (spec_name, piece) in seen:
                     raise ValueError(f"At least two variables have the same name: {spec_name}")
@@ -105,7 +129,11 @@ def saveables_of(variables: Any) -> list[SaveableObject]:
     return out
 
 
-def _checked(variable: Any) -> Variable:
-    if not isinstance(variable, Variable):
-        raise TypeError(f"Variable to save is not a Variable: {variable!r}")
-    return variable
+def _saveable(item: Any, name: str, is_slice: bool) -> SaveableObject:
+    if isinstance(item, SaveableObject):
+        return item
+    if isinstance(item, Tensor) and item.op.type in ("Variable", "VariableV2", "VarHandleOp"):
+        return _SaveableOutput(item, name)
+    if not isinstance(item, Variable):
+        raise TypeError(f"Variable to save is not a Variable: {item!r}")
+    return _SaveableVariable(item, name, is_slice)

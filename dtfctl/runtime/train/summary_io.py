@@ -17,6 +17,7 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import DataLossError
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.train.event_file import EventFileWriter
+from dtfctl.runtime.train.meta_graph import export_meta_graph
 
 
 class FileWriter:
@@ -43,6 +44,10 @@ class FileWriter:
             graph = session.graph
         if graph is not None or graph_def is not None:
             self.add_graph(graph if graph is not None else graph_def)
+            given = graph if isinstance(graph, Graph) else None
+            self.add_meta_graph(
+                export_meta_graph(graph=given, graph_def=graph_def if given or graph is None else graph)
+            )
 
     def __enter__(self) -> FileWriter:
         return self

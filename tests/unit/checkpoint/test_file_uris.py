@@ -67,3 +67,21 @@ def test_datasets_read_uris(folder: Path) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         item = tf.data.TextLineDataset(f"file://{folder}/lines").make_one_shot_iterator().get_next()
         assert [session.run(item), session.run(item)] == [b"a", b"b"]
+
+
+def test_what_is_matched_in_the_folder_at_hand_has_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As TensorFlow's names of files have, which programs print and read by."""
+    (tmp_path / "sub").mkdir()
+    for name in ("a.txt", "b.txt", "sub/c.txt"):
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert tf.gfile.Glob("*.txt") == tf.gfile.Glob("./*.txt") == ["./a.txt", "./b.txt"]
+    assert tf.gfile.Glob(["sub/*.txt", "a.txt", "no*"]) == ["sub/c.txt", "a.txt"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        files = tf.data.Dataset.list_files("*.txt", shuffle=False).make_one_shot_iterator().get_next()
+        found = session.run([tf.matching_files("*.txt"), tf.matching_files("sub/*.txt"), files])
+    assert [v.tolist() if hasattr(v, "tolist") else v for v in found] == [
+        [b"./a.txt", b"./b.txt"],
+        [b"sub/c.txt"],
+        b"./a.txt",
+    ]

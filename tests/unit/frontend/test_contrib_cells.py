@@ -158,3 +158,23 @@ def test_a_tests_session_places_softly() -> None:
     # Its graph is the default one of whatever runs next in this process.
     tf.reset_default_graph()
     assert result.testsRun == 1 and result.wasSuccessful(), result.errors
+
+
+def test_a_cell_hands_on_what_layers_take() -> None:
+    class Doubling(tf.nn.rnn_cell.RNNCell):  # type: ignore[misc]
+        state_size = output_size = 2
+
+        def __init__(self, **kwargs: object) -> None:
+            super().__init__(**kwargs)
+
+        def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            out = inputs * tf.get_variable("w", [2]) + state
+            return out, out
+
+    with tf.Graph().as_default():
+        first, again = Doubling(name="cell"), Doubling(name="cell", _reuse=True)
+        x = tf.ones([1, 2])
+        first(x, x), again(x, x), Doubling(_scope="other")(x, x)
+        assert [v.name for v in tf.global_variables()] == ["cell/w:0", "other/w:0"]
+        with pytest.raises(TypeError, match="not understood: shape"):
+            Doubling(shape=[2])

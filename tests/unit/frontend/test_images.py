@@ -110,3 +110,15 @@ def test_images_within_a_size_keep_their_proportions() -> None:
             found = session.run(tf.image.resize_image_with_pad(x, 7, 9), {x: IMAGE / 90})
             assert found.shape == (7, 9, 3)
             assert float(np.sum(found * np.arange(found.size).reshape(found.shape))) == pytest.approx(10595.84, abs=0.1)
+
+
+def test_boxes_are_padded_and_chosen_by_overlaps() -> None:
+    boxes, scores = [[0.0, 0, 1, 1], [0, 0, 1, 0.9], [0, 0.5, 1, 2]], [0.9, 0.8, 0.7]
+    overlaps = [[1.0, 0.9, 0.2], [0.9, 1.0, 0.2], [0.2, 0.2, 1.0]]
+    with tf.Graph().as_default(), tf.Session() as session:
+        padded, valid = tf.image.non_max_suppression_padded(boxes, scores, 4, pad_to_max_output_size=True)
+        chosen = tf.image.non_max_suppression_overlaps(overlaps, scores, 3)
+        found = session.run([padded, valid, chosen])
+        with pytest.raises(ValueError, match="map_fn"):
+            tf.image.non_max_suppression_padded(boxes, scores, 4, sorted_input=True)
+    assert [v.tolist() for v in found] == [[0, 2, 0, 0], 2, [0, 2]]

@@ -479,3 +479,13 @@ def test_a_failed_write_in_the_background_ends_the_training(tmp_path, monkeypatc
         gate.set()
         for _ in range(2):
             session.run(train)
+
+
+def test_a_writer_that_is_given_a_graph_writes_its_meta_graph(tmp_path) -> None:
+    step, _ = counter()
+    tf.summary.FileWriter(str(tmp_path), tf.get_default_graph()).close()
+    (events,) = tmp_path.glob("events*")
+    found = list(tf.train.summary_iterator(str(events)))
+    assert [e.WhichOneof("what") for e in found] == ["file_version", "graph_def", "meta_graph_def"]
+    meta = tf.MetaGraphDef.FromString(found[2].meta_graph_def)
+    assert step.op.name in {n.name for n in meta.graph_def.node}

@@ -18,7 +18,7 @@ from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.checkpoint.snappy_file import SnappyReader, SnappyWriter
 from dtfctl.runtime.checkpoint.sstable import mask_crc, unmask_crc
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError
-from dtfctl.runtime.framework.local_path import local_path
+from dtfctl.runtime.framework.local_path import as_matched, local_path
 
 _HEADER, _FOOTER = 12, 4
 
@@ -174,5 +174,5 @@ def matching_files(patterns: Iterable[str]) -> list[bytes]:
         if folder and not glob.has_magic(folder) and not Path(folder).is_dir():
             raise NotFoundError(f"{folder}; No such file or directory")
         matches = glob.glob(pattern, include_hidden=True)
-        found.update(scheme + m for m in matches if fnmatch.fnmatchcase(m, pattern))
+        found.update(scheme + as_matched(pattern, m) for m in matches if fnmatch.fnmatchcase(m, pattern))
     return [name.encode() for name in sorted(found)]

@@ -63,6 +63,61 @@ def non_max_suppression_with_scores(
         return indices, kept
 
 
+def non_max_suppression_padded(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    pad_to_max_output_size: bool = False,
+    name: str | None = None,
+    sorted_input: bool = False,
+    canonicalized_coordinates: bool = False,
+    tile_size: int = 512,
+) -> tuple[Tensor, Tensor]:
+    """Find the indices of the best boxes, padded to one number if asked, and how many of them are valid.
+
+    Raises:
+        ValueError: boxes of a batch, or such as are sorted already.
+    """
+    if sorted_input or canonicalized_coordinates:
+        raise ValueError(
+            "non_max_suppression_padded takes the boxes of one image as they are: leave sorted_input and "
+            "canonicalized_coordinates out, and use tf.map_fn for a batch"
+        )
+    with name_scope(name, "non_max_suppression_padded"):
+        indices, valid = apply_op_outputs(
+            "NonMaxSuppressionV4",
+            boxes=boxes,
+            scores=scores,
+            max_output_size=max_output_size,
+            iou_threshold=convert_to_tensor(iou_threshold, name="iou_threshold"),
+            score_threshold=convert_to_tensor(score_threshold, name="score_threshold"),
+            pad_to_max_output_size=pad_to_max_output_size,
+        )
+        return indices, valid
+
+
+def non_max_suppression_overlaps(
+    overlaps: Any,
+    scores: Any,
+    max_output_size: Any,
+    overlap_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    name: str | None = None,
+) -> Tensor:
+    """Find the indices of the best boxes by a matrix that says how far each two overlap."""
+    with name_scope(name, "non_max_suppression_overlaps"):
+        return apply_op(
+            "NonMaxSuppressionWithOverlaps",
+            overlaps=overlaps,
+            scores=scores,
+            max_output_size=max_output_size,
+            overlap_threshold=convert_to_tensor(overlap_threshold, name="overlap_threshold"),
+            score_threshold=convert_to_tensor(score_threshold, name="score_threshold"),
+        )
+
+
 def combined_non_max_suppression(
     boxes: Any,
     scores: Any,

@@ -29,7 +29,7 @@ def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_
 
     if dtype is not None and as_dtype(dtype).base_dtype is not value.dtype.base_dtype:
         raise ValueError(f"Tensor conversion requested dtype {dtype} for IndexedSlices with dtype {value.dtype.name}")
-    return as_dense(value)
+    return as_dense(value, name)
 
 
 register_tensor_conversion_function(IndexedSlices, _dense)

@@ -48,12 +48,19 @@ class RNNCell:
     _name: str | None = None
     _trainable, built = True, False
     _reuse: Any = None
+    _given_scope: Any = None
     _dtype: Any = None
     _built_scope: Any = None
     variables: Sequence[Any] = ()
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Any = None) -> None:
-        self._name, self._reuse, self._trainable = name, reuse, trainable
+    def __init__(
+        self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Any = None, **kwargs: Any
+    ) -> None:
+        """Take what every layer takes; a subclass may give `_reuse` and `_scope`, as those of TensorFlow's cells do."""
+        self._reuse, self._given_scope = kwargs.pop("_reuse", reuse), kwargs.pop("_scope", None)
+        if kwargs:
+            raise TypeError(f"Keyword argument not understood: {next(iter(kwargs))}")
+        self._name, self._trainable = name, trainable
         self._dtype = None if dtype is None else as_dtype(dtype)
         self.variables = []
 
@@ -139,6 +146,7 @@ class RNNCell:
             with inside, name_scope(self._built_scope.original_name_scope or None):
                 return self.call(tensor, state)
         reuse, name = self._reuse, self.name
+        scope = self._given_scope if scope is None else scope
         # TensorFlow enters the scope around once more for cells that are no layers: their ops have its name twice.
         around = None if self._is_layer or scope is not None else get_variable_scope().name.split("/")[-1]
         # A name of its own in the scope around, unless it is to be shared, as TensorFlow's layers have.
