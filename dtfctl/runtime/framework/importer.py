@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -111,7 +111,7 @@ class _Importer:
         return outputs[slot]
 
     def _ordered(self) -> list[graph_pb2.NodeDef]:
-        """Order nodes after their inputs; edges that close a loop come later."""
+        """Order nodes after their inputs, else as they stand, as TensorFlow does; edges that close loops come later."""
         waiting: dict[str, int] = {}
         users: dict[str, list[str]] = {n: [] for n in self.nodes}
         for node in self.graph_def.node:
@@ -127,15 +127,17 @@ class _Importer:
                 users[source].append(node.name)
                 count += 1
             waiting[node.name] = count
-        ready = deque(n.name for n in self.graph_def.node if waiting[n.name] == 0)
+        place = {n.name: i for i, n in enumerate(self.graph_def.node)}
+        # Sorted, so that it is a heap.
+        ready = [place[n.name] for n in self.graph_def.node if waiting[n.name] == 0]
         out = []
         while ready:
-            name = ready.popleft()
-            out.append(self.nodes[name])
-            for user in users[name]:
+            node = self.graph_def.node[heapq.heappop(ready)]
+            out.append(node)
+            for user in users[node.name]:
                 waiting[user] -= 1
                 if waiting[user] == 0:
-                    ready.append(user)
+                    heapq.heappush(ready, place[user])
         if len(out) != len(self.nodes):
             stuck = next(n for n in self.nodes if waiting[n])
             raise ValueError(f"The graph couldn't be sorted in topological order: node '{stuck}' is part of a cycle")

@@ -308,7 +308,7 @@ class TensorShape:
         return hash(self.dims_or_none)
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self.dims_or_none is None else list(self.dims_or_none)})"
+        return f"TensorShape({None if self.dims_or_none is None else [Dimension(d) for d in self.dims_or_none]})"
 
     def __str__(self) -> str:
         if self.dims_or_none is None:

@@ -456,8 +456,7 @@ def MonitoredTrainingSession(
         return MonitoredSession(
             WorkerSessionCreator(scaffold, master, config, max_wait_secs), everyone, stop_grace_period_secs
         )
-    everyone += list(chief_only_hooks or [])
-    everyone += job_hooks(everyone)
+    given, everyone = everyone, list(chief_only_hooks or [])
     creator = own or ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     summaries = summary_dir or checkpoint_dir
     if summaries:
@@ -482,4 +481,7 @@ def MonitoredTrainingSession(
                 save_graph_def=save_graph_def,
             )
         )
+    # Those given come after, as TensorFlow's: at the end they find the last checkpoint.
+    everyone += given
+    everyone += job_hooks(everyone)
     return MonitoredSession(creator, everyone, stop_grace_period_secs)

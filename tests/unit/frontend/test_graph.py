@@ -207,3 +207,24 @@ def test_sizes_that_do_not_fit_32_bits_stay_what_they_are(make) -> None:
         sizes = make()
         assert sizes.dtype == tf.int64
         assert tf.get_static_value(sizes).tolist() == [2**40]
+
+
+def test_nodes_are_imported_in_the_order_they_stand_in() -> None:
+    """Those that stand before their inputs come as soon as these are there: TensorFlow's order."""
+    with tf.Graph().as_default() as graph:
+        a = tf.placeholder(tf.float32, [2], name="a")
+        b = tf.add(a, tf.constant(1.0, name="one"), name="b")
+        tf.multiply(b, tf.constant(2.0, name="two"), name="c")
+        graph_def = graph.as_graph_def()
+    names = ["a", "one", "b", "two", "c"]
+    assert [n.name for n in graph_def.node] == names
+    backward = tf.GraphDef(node=list(graph_def.node)[::-1])
+    for given, wanted in ((graph_def, names), (backward, ["two", "one", "a", "b", "c"])):
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(given, name="")
+            assert [op.name for op in graph.get_operations()] == wanted
+
+
+def test_shapes_are_shown_with_their_dimensions() -> None:
+    assert repr(tf.TensorShape([2, None])) == "TensorShape([Dimension(2), Dimension(None)])"
+    assert repr(tf.TensorShape(None)) == "TensorShape(None)" and str(tf.TensorShape([2, None])) == "(2, ?)"

@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -489,3 +490,26 @@ def test_a_writer_that_is_given_a_graph_writes_its_meta_graph(tmp_path) -> None:
     assert [e.WhichOneof("what") for e in found] == ["file_version", "graph_def", "meta_graph_def"]
     meta = tf.MetaGraphDef.FromString(found[2].meta_graph_def)
     assert step.op.name in {n.name for n in meta.graph_def.node}
+
+
+def test_hooks_that_are_given_come_after_those_that_save(tmp_path) -> None:
+    """A program's hook may copy the last checkpoint when it ends; those of the chief alone come first of all."""
+    _, op = counter()
+    seen: list[Any] = []
+
+    class Noted(tf.train.SessionRunHook):  # type: ignore[misc]
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def end(self, session: Any) -> None:
+            seen.append((self.name, tf.train.latest_checkpoint(str(tmp_path)) or ""))
+
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(tmp_path),
+        hooks=[Noted("given"), tf.train.StopAtStepHook(last_step=3)],
+        chief_only_hooks=[Noted("chief")],
+        save_checkpoint_steps=2,
+    ) as session:
+        while not session.should_stop():
+            session.run(op)
+    assert [(name, path.rpartition("-")[2]) for name, path in seen] == [("chief", "2"), ("given", "3")]
