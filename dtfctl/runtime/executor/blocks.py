@@ -10,8 +10,6 @@ import numpy as np
 from dtfctl.runtime.kernels.into.registry import Spec
 
 _ALIGNMENT = 64
-# Larger blocks do not rest: they would fill the caches.
-_MOST_RESTING = 128 << 10
 
 
 class Block:
@@ -38,11 +36,11 @@ class Memory:
     def __init__(self) -> None:
         self._pieces: list[weakref.ref[np.ndarray[Any, Any]]] = []
 
-    def pool(self, resting: int = 0) -> Pool:
-        """Make the pool of another plan; see `Pool`."""
+    def pool(self) -> Pool:
+        """Make the pool of another plan."""
         pieces = [piece for ref in self._pieces if (piece := ref()) is not None]
         self._pieces = [weakref.ref(piece) for piece in pieces]
-        return Pool(self, pieces, resting)
+        return Pool(self, pieces)
 
     def make(self, nbytes: int) -> np.ndarray[Any, Any]:
         raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
@@ -62,16 +60,10 @@ def _aligned(raw: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 class Pool:
-    """Blocks no value of a plan is in at the moment.
+    """Blocks no value of a plan is in at the moment."""
 
-    Args:
-        resting: so many blocks rest before they are taken again: who writes to one need not wait for who has just read
-            from it.
-    """
-
-    def __init__(self, memory: Memory, pieces: list[np.ndarray[Any, Any]], resting: int = 0) -> None:
+    def __init__(self, memory: Memory, pieces: list[np.ndarray[Any, Any]]) -> None:
         self._memory = memory
-        self._resting, self._most = list[Block](), resting
         self._free = [Block(_aligned(piece)) for piece in pieces]
 
     def take(self, nbytes: int) -> Block:
@@ -87,9 +79,4 @@ class Pool:
     def give(self, block: Block) -> None:
         block.users -= 1
         if not block.users:
-            if block.memory.nbytes > _MOST_RESTING:
-                self._free.append(block)
-                return
-            self._resting.append(block)
-            if len(self._resting) > self._most:
-                self._free.append(self._resting.pop(0))
+            self._free.append(block)

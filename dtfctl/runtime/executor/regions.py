@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Of larger regions values leave the caches meanwhile.
 _MOST_NODES = 60
-PRODUCTS = frozenset(["MatMul", "_MatMulByFactor"])
+_PRODUCTS = frozenset(["MatMul", "_MatMulByFactor"])
 
 
 @dataclass
@@ -78,31 +78,21 @@ def find_regions(order: list[Node], around: Surroundings, missing: list[Order]) 
     def new() -> Region:
         return Region(around.spec, around.roots, dict(around.known))
 
-    def compiled(region: Region) -> Iterator[Found]:
-        parts = _apart(region, around) if region.nodes else []
-        if len(parts) < 2:
-            yield from _compiled(region, around, HEAVY, missing)
-            return
-        for nodes in parts:
-            part = new()
-            if all(part.add(node) for node in nodes):
-                yield from _compiled(part, around, HEAVY, missing)
-
     region = new()
     for node in order:
         if (node, 0) in around.passed or (node, 0) in around.known:
             continue
         if node not in around.done and _may_join(node, region, around) and region.add(node):
             if len(region.nodes) >= _MOST_NODES:
-                yield from compiled(region)
+                yield from _compiled(region, around, HEAVY, missing)
                 region = new()
             continue
         wanted = around.done.get(node)
         wanted = around.roots(node) if wanted is None else wanted
         if region.values.keys() & set(wanted) or (not is_pure(node) and _holds_variables(region)):
-            yield from compiled(region)
+            yield from _compiled(region, around, HEAVY, missing)
             region = new()
-    yield from compiled(region)
+    yield from _compiled(region, around, HEAVY, missing)
 
 
 def _may_join(node: Node, region: Region, around: Surroundings) -> bool:
@@ -114,37 +104,9 @@ def _may_join(node: Node, region: Region, around: Surroundings) -> bool:
 
 def _is_by_product(node: Node, around: Surroundings) -> bool:
     """Tell whether a node takes what a product gives, or gives what one takes: both may be steps of a tape."""
-    if any(maker.op in PRODUCTS for maker, _ in around.roots(node)):
+    if any(maker.op in _PRODUCTS for maker, _ in around.roots(node)):
         return True
-    return any(user.op in PRODUCTS for slot in range(len(node.output_types)) for user in around.users((node, slot)))
-
-
-def _apart(region: Region, around: Surroundings) -> list[list[Node]]:
-    """List the parts of a region that need nothing of each other, so that none waits for what another one waits for.
-
-    Only those that are beside a product count: a step of a tape, which another step need not wait for.
-    """
-    part_of: dict[Node, list[Node]] = {}
-    parts: list[list[Node]] = []
-    for node in region.nodes:
-        joined = [node]
-        for maker, _ in around.roots(node):
-            part = part_of.get(maker)
-            if part is not None and part is not joined:
-                parts.remove(part)
-                joined = [*part, *joined]
-                part_of.update(dict.fromkeys(joined, joined))
-        part_of.update(dict.fromkeys(joined, joined))
-        parts.append(joined)
-    by_product = [part for part in parts if any(_is_by_product(node, around) for node in part)]
-    if len(by_product) < 2:
-        return [region.nodes]
-    within = {node for part in by_product for node in part}
-    # What is beside no product keeps nobody waiting.
-    largest = max(by_product, key=len)
-    largest += [node for node in region.nodes if node not in within]
-    order = {node: n for n, node in enumerate(region.nodes)}
-    return [sorted(part, key=order.__getitem__) for part in by_product]
+    return any(user.op in _PRODUCTS for slot in range(len(node.output_types)) for user in around.users((node, slot)))
 
 
 def _holds_variables(region: Region) -> bool:

@@ -25,23 +25,20 @@ from dtfctl.runtime.executor.blocks import Block, Memory
 from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.observation import MOST_KEPT, Observation
-from dtfctl.runtime.executor.regions import PRODUCTS, Surroundings, find_regions
+from dtfctl.runtime.executor.regions import Surroundings, find_regions
 from dtfctl.runtime.executor.tapes import Known, Line, find_tapes
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import BRANCHES, NOTHING, SENDS
 from dtfctl.runtime.kernels.into.fusions import Output
-from dtfctl.runtime.kernels.into.parallel import in_parts, shared_pool
+from dtfctl.runtime.kernels.into.parallel import in_parts
 from dtfctl.runtime.kernels.into.registry import WIDENED, Into, Spec, load_makers
 from dtfctl.runtime.kernels.into.widened import made_in_float32
-from dtfctl.runtime.kernels.native import machine
 from dtfctl.runtime.kernels.native.compiler import Order
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.memory import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
-# Blocks that rest where steps of a tape may be run by two threads, and products that such a plan has at least.
-_RESTING, _PRODUCTS_OF_LANES = 3, 8
 
 
 class Room(NamedTuple):
@@ -135,14 +132,8 @@ class _Planner:
         # Nodes in regions, and what others may keep of what regions give.
         self.regional: set[Node] = set()
         self.fresh: set[Output] = set()
-        self.pool = memory.pool(_RESTING if self._may_have_lanes() else 0)
+        self.pool = memory.pool()
         self.owners: dict[Output, Block] = {}
-
-    def _may_have_lanes(self) -> bool:
-        """Tell whether steps of a tape may be run by two threads."""
-        if not machine.is_available() or shared_pool().size < 2:
-            return False
-        return sum(node.op in PRODUCTS for node in self.order) >= _PRODUCTS_OF_LANES
 
     def plan(self) -> None:
         for i, node in enumerate(self.order):

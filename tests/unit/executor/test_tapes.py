@@ -89,9 +89,9 @@ def test_an_unrolled_net_is_some_tapes() -> None:
 def in_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Every tape that can be divided is, and then run in lanes; how many were."""
     monkeypatch.setattr(tape, "granted", lambda: 2)
-    monkeypatch.setattr(lanes, "_LEAST_S", 0.0)
+    monkeypatch.setattr(tape, "LEAST_S", 0.0)
+    monkeypatch.setattr(tape, "_CUT_S", 0.0)
     monkeypatch.setattr(lanes, "_MOST_SHARE", 0.99)
-    monkeypatch.setattr("dtfctl.runtime.executor.shaped.shared_pool", lambda: type("", (), {"size": 2}))
     made: list[int] = []
 
     def together(lanes: Any, alone: Any, count: int) -> Any:

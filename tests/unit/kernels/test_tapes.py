@@ -103,7 +103,7 @@ def test_blas_multiplies_with_a_shared_factor(tb: bool, code: Any) -> None:
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_onednn_multiplies_as_numpy_does(tb: bool, is_shared: bool, code: Any) -> None:
     a, b, want = factors((32, 96, 64), False, tb)
-    step = product_step(library(), (32, 96, 64), False, tb, is_shared=is_shared)
+    step = product_step(library(), (32, 96, 64), tb, is_shared=is_shared)
     assert step is not None
     out = np.zeros_like(want)
     Tape([(step, [a, 0, out])], code)(held(b) if is_shared else b)
@@ -112,7 +112,7 @@ def test_onednn_multiplies_as_numpy_does(tb: bool, is_shared: bool, code: Any) -
 
 def test_onednn_adds_a_row(code: Any) -> None:
     a, b, want = factors((32, 96, 64), False, False)
-    step = product_step(library(), (32, 96, 64), False, False, biased=True)
+    step = product_step(library(), (32, 96, 64), False, biased=True)
     assert step is not None
     row, out = values(64, seed=5), np.zeros_like(want)
     Tape([(step, [a, b, 0, out])], code)(row)
@@ -127,6 +127,40 @@ def test_the_general_routine_multiplies_as_numpy_does(ta: bool, tb: bool, code: 
     out = np.zeros_like(want)
     Tape([(step, [0, b, out])], code)(a)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+@pytest.mark.parametrize("ta, tb", BOTH)
+@pytest.mark.parametrize("by", ["blas", "float64", "onednn", "shared", "biased", "general"])
+def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int, code: Any) -> None:
+    sizes = (rows, 48, 64)
+    dtype = F64 if by == "float64" else F32
+    a, b, want = factors(sizes, ta, tb, dtype)
+    if by in ("blas", "float64"):
+        step: Step | None = by_blas(sizes, dtype, ta, tb)
+    elif by == "general":
+        step = gemm_step(library(), sizes, ta, tb)
+    elif ta:
+        pytest.skip("the general routine does that")
+    else:
+        step = product_step(library(), sizes, tb, by == "biased", by == "shared")
+    assert step is not None and step.cut is not None
+    ((*parts,),) = step.cut()
+    assert len(parts) == min(rows, 2) and sum(part.share for part in parts) == pytest.approx(1)
+    row = values(64, seed=5)
+    out = np.full_like(want, np.nan)
+    given = [a, 0, *([row] if by == "biased" else []), out]
+    want = want + row if by == "biased" else want
+    # Each writes to what it says.
+    for part in parts:
+        out[:] = np.nan
+        Tape([(replace(step, entry=part.entry, words=part.words, held=part), given)], code)(
+            held(b) if by == "shared" else b
+        )
+        ((begin, end),) = [(begin, end) for n, begin, end, is_written in part.touched if is_written]
+        written = slice(begin // want.itemsize, end // want.itemsize)
+        np.testing.assert_allclose(out.reshape(-1)[written], want.reshape(-1)[written], rtol=1e-4, atol=1e-4)
+        assert np.isnan(out).sum() == out.size - (written.stop - written.start)
 
 
 # What a tape is given ---------------------------------------------------------------------------------------------
@@ -170,7 +204,7 @@ def test_a_factor_of_another_shape_is_refused(code: Any) -> None:
 
 def test_a_product_that_fails_is_an_error(code: Any) -> None:
     a, b, want = factors((32, 96, 64), False, False)
-    step = product_step(library(), (32, 96, 64), False, False)
+    step = product_step(library(), (32, 96, 64), False)
     assert step is not None
     words = step.words.copy()
     # No primitive, which the library refuses.
@@ -285,7 +319,8 @@ def in_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tapes are divided as soon as it is known how, and then run in lanes only."""
     monkeypatch.setattr(tape, "granted", lambda: 2)
     monkeypatch.setattr(tape, "threaded", lambda together, alone, count: together)
-    monkeypatch.setattr(lanes, "_LEAST_S", 0.0)
+    monkeypatch.setattr(tape, "LEAST_S", 0.0)
+    monkeypatch.setattr(tape, "_CUT_S", 0.0)
     yield
 
 
@@ -330,9 +365,9 @@ def test_tapes_of_several_threads_do_not_disturb_each_other(code: Any) -> None:
 @pytest.mark.usefixtures("in_lanes")
 def test_a_lane_that_nobody_begins_is_taken_back(code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = np.zeros(lanes._POST_WORDS, np.int64)
-    nobody[lanes.SYSTEM] = lanes.post(code, 0)[lanes.SYSTEM]
+    nobody[lanes.SYSTEM] = lanes.post(code, 1e9)[lanes.SYSTEM]
     nobody[lanes.ALIVE] = 1
-    monkeypatch.setattr(tape, "post", lambda image, set_threads: nobody)
+    monkeypatch.setattr(tape, "post", lambda *_: nobody)
     run, check = divided(20, code)
     for _ in range(20):
         run(run.given)  # type: ignore[attr-defined]
@@ -344,7 +379,7 @@ _PROGRAM = """
     import os, sys
     import numpy as np
     from dtfctl.runtime.kernels.native import lanes, tape
-    tape.granted, tape.threaded, lanes._LEAST_S = (lambda: 2), (lambda together, alone, count: together), 0.0
+    tape.granted, tape.threaded, tape.LEAST_S = (lambda: 2), (lambda together, alone, count: together), 0.0
     sys.path.insert(0, {root!r})
     from tests.unit.kernels.test_tapes import divided
     run, check = divided(20, tape.image())

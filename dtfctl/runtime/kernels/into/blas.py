@@ -18,7 +18,7 @@ import numpy as np
 from dtfctl.runtime.kernels.blas_in_use import blas_libraries, open_blas
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.native import machine, tape
-from dtfctl.runtime.kernels.native.tape import Step
+from dtfctl.runtime.kernels.native.tape import Part, Pool, Step
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +95,19 @@ def step_by_blas(
     shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns)]
     specs = [Spec(shape, dtype) for shape in (*shapes, (rows, columns))]
     flags = [_TRANSPOSED if t else _AS_IS for t in (ta, tb)]
-    own = [blas.address(dtype), _ROW_MAJOR, *flags, rows, columns, inner, shapes[0][1], shapes[1][1]]
     entry, memory = machine.entry(code, "sgemm" if dtype == np.float32 else "dgemm")
-    table = machine.table_of(machine.numbers_of(own, tape.described(specs, 1)))
-    one = (pool.address, pool.threads()) if may_use_threads and pool is not None else None
+
+    def words(first: int, end: int) -> Any:
+        own = [blas.address(dtype), _ROW_MAJOR, *flags, end - first, columns, inner, shapes[0][1], shapes[1][1]]
+        own += [first * (1 if ta else inner) * dtype.itemsize, first * columns * dtype.itemsize]
+        return machine.table_of(machine.numbers_of(own, tape.described(specs, 1)))
+
+    def cut() -> list[list[Part]]:
+        return [tape.halves(rows, specs, ta, lambda first, end: (entry, words(first, end), memory))]
+
+    one = Pool(pool.address, pool.threads(), False) if may_use_threads and pool is not None else None
     makes: dict[int, Callable[[Any], Any]] = {} if held is None else {1: held}
-    return Step(entry, table, specs, 2, makes, one, (blas, memory))
+    return Step(entry, words(0, rows), specs, 2, makes, one, cut, (blas, memory))
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,11 @@ def _step(
         try:
             if library is None or library.is_forked:
                 return None if biased else step_by_blas(sizes, a.dtype, ta, tb, size > _MOST_ALONE, is_shared)
-            if ta and not biased:
-                return gemm_step(library, sizes, ta, tb)
-            return product_step(library, sizes, ta, tb, biased, is_shared)
+            # A primitive copies a factor that is not shared, and as slowly by two threads as by one.
+            is_general = not (is_shared or biased)
+            return (
+                gemm_step(library, sizes, ta, tb) if is_general else product_step(library, sizes, tb, biased, is_shared)
+            )
         except (OneDnnError, OSError):
             return None
 

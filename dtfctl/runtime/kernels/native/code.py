@@ -2,6 +2,7 @@
 
     region(self, args, count)      looks at its arrays, then runs all loops       True, or False: they are others
     bare(words, args, count)       the same without the interpreter: of its table it gets the words; for tapes
+    rows(at, args, count)          some blocks of the loops of a phase; `at` has the words, phase, first block and end
     check0(numbers)                whether numbers that choose rows choose what is there
     part(self, args, count)        the same with (phase, first, end) before them: some blocks of the loops of a phase;
                                    where one is worth being shared out
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Any
 
@@ -61,11 +62,13 @@ class Phase:
     Attributes:
         blocks: in how many parts of the same size they may be cut; 1: in none.
         nbytes: how much they touch.
+        touched: what they touch.
     """
 
     loops: list[int]
     blocks: int
     nbytes: int
+    touched: list[kept.Touched] = field(default_factory=list)
 
 
 class _Generator:
@@ -101,10 +104,43 @@ class _Generator:
         self._run()
         write_fits(self.module)
         self._bare()
+        self._rows()
         self._region()
         if any(kept.is_shared(phase.blocks, phase.nbytes) for phase in self.phases):
             self._part()
+        for phase in self.phases:
+            phase.touched = self._touched(phase)
         return Code(str(self.module), self.scratch, self.phases, self._described())
+
+    def _touched(self, phase: Phase) -> list[kept.Touched]:
+        written = {t.buffer for n in phase.loops for a in self.flats[n].group.assignments for t in a.targets}
+        # Whether all that is done with an array goes by rows.
+        found: dict[int, bool] = {}
+        for n in phase.loops:
+            flat = self.flats[n]
+            for view, strides in flat.strides.items():
+                if self._is_stored(view.buffer):
+                    by_rows = not flat.is_in_order and self._has_rows(view, strides, flat, phase.blocks)
+                    found[view.buffer] = found.get(view.buffer, True) and by_rows
+                for choice in view.chosen:
+                    found[choice.index.buffer] = False
+        touched = []
+        for buffer, by_rows in found.items():
+            size = prod(self.buffers[buffer].shape) * SIZES[self.buffers[buffer].kind]
+            if buffer in self.offsets:
+                touched.append(kept.Touched(len(self.given), self.offsets[buffer], size, buffer in written, by_rows))
+            elif buffer in self.given:
+                touched.append(kept.Touched(self.given.index(buffer), 0, size, buffer in written, by_rows))
+        return touched
+
+    def _has_rows(self, view: View, strides: list[int], flat: Flat, blocks: int) -> bool:
+        """Tell whether each of so many blocks of a loop touches, of a view, its own part of the buffer only."""
+        size = prod(self.buffers[view.buffer].shape)
+        if view.chosen or size % blocks or flat.sizes[0] % blocks:
+            return False
+        rows = flat.sizes[0] // blocks
+        reach = view.offset + sum((s - 1) * t for s, t in zip(flat.sizes[1:], strides[1:]))
+        return strides[0] * rows == size // blocks and reach + (rows - 1) * strides[0] < size // blocks
 
     # Phases -----------------------------------------------------------------------------------------------------------
 
@@ -138,15 +174,9 @@ class _Generator:
             flat = self.flats[n]
             if flat.sizes[0] % blocks or flat.is_in_order:
                 return False
-            rows = flat.sizes[0] // blocks
             for view, strides in flat.strides.items():
-                size = prod(self.buffers[view.buffer].shape)
-                if view.buffer not in written or not self._is_stored(view.buffer):
-                    continue
-                if view.chosen or size % blocks or strides[0] * rows != size // blocks:
-                    return False
-                reach = view.offset + sum((s - 1) * t for s, t in zip(flat.sizes[1:], strides[1:]))
-                if reach + (rows - 1) * strides[0] >= size // blocks:
+                is_shared = view.buffer in written and self._is_stored(view.buffer)
+                if is_shared and not self._has_rows(view, strides, flat, blocks):
                     return False
         return True
 
@@ -232,6 +262,23 @@ class _Generator:
                 end = b.add(at, I64(step))
                 end = b.select(b.icmp_signed("<", end, I64(phase.blocks)), end, I64(phase.blocks))
                 b.call(run, [buffers, I64(n), at, end])
+        b.ret(I1(1))
+        b.position_at_end(refused)
+        b.ret(I1(0))
+
+    def _rows(self) -> None:
+        """rows(at, arrays, count): run some blocks of a phase; False where arrays are others."""
+        function = ir.Function(self.module, ir.FunctionType(I1, [PTR, PTR, I64]), "rows")
+        if self._checks():
+            function.linkage = "internal"
+        at, arrays, count = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        words, phase, first, end = (
+            b.load(b.gep(at, [I64(n)], source_etype=I64), typ=PTR if n == 0 else I64) for n in range(4)
+        )
+        buffers = b.alloca(PTR, size=I64(len(self.given) + 1))
+        refused = self._look(b, words, arrays, count, buffers)
+        b.call(self.module.get_global("run"), [buffers, phase, first, end])
         b.ret(I1(1))
         b.position_at_end(refused)
         b.ret(I1(0))

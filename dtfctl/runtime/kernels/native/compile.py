@@ -44,7 +44,7 @@ def compiled(sketch: Sketch | TapeOrder, generics: Generics[Image] | None = None
             raise RuntimeError(f"{step.op} has no loops")
     made, operands = region.generate(sketch.wanted)
     image, numbers = (generics or Generics(image_of_text)).code(made.text)
-    phases = [Phase(p.blocks, p.nbytes) for p in made.phases]
+    phases = [Phase(p.blocks, p.nbytes, p.touched) for p in made.phases]
     return Compiled(operands, made.scratch, phases, image, machine.numbers_of(numbers, made.described))
 
 

@@ -33,8 +33,8 @@ _FUNCTION = re.compile(r'^define (internal )?(.*@"([^"]*)"\()(.*)$', re.MULTILIN
 _CALLED = re.compile(r'@"([^"]*)"\(')
 # It compares arrays with the table itself, and gets that.
 _FITS = "fits"
-# It gets the words of the table where others get the table.
-_BARE = "bare"
+# They get the words of the table where others get the table, or where those are.
+_BARE, _ROWS = "bare", "rows"
 # Kinds of texts, and texts and codes of each, that are remembered.
 _MOST_KINDS, _MOST_OF_A_KIND = 1024, 16
 
@@ -204,7 +204,10 @@ def _with_tables(text: str, kinds: Mapping[int, str]) -> Iterator[str]:
         yield from lines[1:3]
         if head[1] is None:
             words = '%".1"'
-            if head[3] != _BARE:
+            if head[3] == _ROWS:
+                words = '%"table.words"'
+                yield f'  {words} = load ptr, ptr %".1"'
+            elif head[3] != _BARE:
                 # The interpreter's functions get an array: its memory begins with addresses.
                 words = '%"table.words"'
                 yield f'  %"table.array" = getelementptr i8, ptr %".1", i64 {machine.DATA}'

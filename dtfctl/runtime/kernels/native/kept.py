@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from dtfctl.durable import not_private, whole_file
 from dtfctl.runtime.kernels.native.image import Image
@@ -36,17 +37,33 @@ def is_shared(blocks: int, nbytes: int) -> bool:
     return blocks >= 2 and nbytes >= LEAST_BYTES_SHARED
 
 
+class Touched(NamedTuple):
+    """What a phase does to memory.
+
+    Attributes:
+        array: of those that the code gets; begin, nbytes: where in it; is_written: whether it is changed there.
+        by_rows: whether each block has a part of that to itself, one after the other.
+    """
+
+    array: int
+    begin: int
+    nbytes: int
+    is_written: bool
+    by_rows: bool
+
+
 @dataclass(frozen=True)
 class Phase:
     """Loops that go through rows together.
 
     Attributes:
         blocks: in how many parts of the same size they may be cut; 1: in none.
-        nbytes: how much they touch.
+        nbytes: how much they touch; touched: what.
     """
 
     blocks: int
     nbytes: int
+    touched: Sequence[Touched] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ class Compiled:
         head = {
             "operands": list(self.operands),
             "scratch": self.scratch,
-            "phases": [[p.blocks, p.nbytes] for p in self.phases],
+            "phases": [[p.blocks, p.nbytes, [list(t) for t in p.touched]] for p in self.phases],
             "entries": dict(self.image.entries),
             "numbers": list(self.numbers),
             "bytes": len(self.image.code),
@@ -93,8 +110,14 @@ class Compiled:
         where = {str(name): int(at) for name, at in entries.items()}
         if not isinstance(scratch, int) or any(not 0 <= at < len(code) for at in where.values()):
             raise ValueError
-        made = [Phase(int(a), int(b)) for a, b in phases]
+        made = [Phase(int(a), int(b), _touched(c)) for a, b, c in phases]
         return cls([int(n) for n in operands], scratch, made, Image(code, where), tuple(int(n) for n in numbers))
+
+
+def _touched(packed: object) -> list[Touched]:
+    if not isinstance(packed, list):
+        raise TypeError
+    return [Touched(int(n), int(begin), int(size), bool(w), bool(r)) for n, begin, size, w, r in packed]
 
 
 def read(digest: str) -> Compiled | None:

@@ -26,10 +26,10 @@ from dtfctl.runtime.kernels.native.image import Image
 
 # What a post has at which place, in lines of the caches of their own where threads wait for it: the number of lanes
 # posted so far, and what has become of the last one; who may post; whether the thread sleeps, and stays; how many steps
-# each lane has done; the lane's steps and how many, and whether one of them has failed; for how many looks the thread
-# does not sleep; and addresses: of the C library's `syscall`, and of what sets OpenMP's threads.
+# each lane has done; the lane's steps and how many, and whether one of them has failed; for how many cycles the thread
+# looks for work; and addresses: of the C library's `syscall`, and of what sets the thread's own threads of a library.
 NUMBER, STATE, BUSY, SLEEPS, ALIVE, FIRST_DONE, SECOND_DONE, STEPS = range(0, 64, 8)
-COUNT, FAILED, SPINS, SYSTEM, SET_THREADS = range(STEPS + 1, STEPS + 6)
+COUNT, FAILED, PATIENCE, SYSTEM, SET_THREADS = range(STEPS + 1, STEPS + 6)
 IDLE, POSTED, TAKEN, REVOKED = range(4)
 # What a step has at which place, after where its function is, its words, where its arrays are and how many: its place
 # in the first lane, or how many steps of the other lane have to be done before; and the least cycles that it has taken.
@@ -37,12 +37,12 @@ PLACE = NEED = 4
 LEAST, STEP_WORDS = 5, 6
 _POST_WORDS = 64
 
-# Looks before it sleeps, some 40 us.
-_SPINS = 1000
+# So long it looks for work, in seconds: to wake it takes some 20 us, and its core is somebody's.
+_PATIENCE_S = 100e-6
 # What it takes at least until a step of the other lane is known to be done, in seconds.
 _LATE_S = 0.5e-6
 # Two lanes are to take so much of the time of one, at most, and their steps so long together, at least.
-_MOST_SHARE, _LEAST_S = 0.8, 150e-6
+_MOST_SHARE, LEAST_S = 0.8, 30e-6
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,17 @@ class Lanes:
     needs: tuple[Sequence[int], Sequence[int]]
 
 
-def divide(memories: Sequence[Sequence[Memory]], costs: Sequence[float]) -> Lanes | None:
+def divide(
+    memories: Sequence[Sequence[Memory]], costs: Sequence[float], groups: Sequence[int] | None = None
+) -> Lanes | None:
     """Divide steps among two lanes; None where that gains too little.
 
     Args:
         memories: what each step, in running order, does to memory.
         costs: how long each takes, in seconds.
+        groups: steps of one number need nothing of each other, though they touch the same; by default each has its own.
     """
-    if sum(costs) < _LEAST_S:
-        return None
-    before = _needed(memories)
+    before = _needed(memories, groups or range(len(memories)))
     after: list[list[int]] = [[] for _ in costs]
     for n, needed in enumerate(before):
         for m in needed:
@@ -112,17 +113,16 @@ def _is_at_home(n: int, before: Sequence[set[int]], lane_of: Sequence[int], lane
     return bool(before[n]) and lane_of[max(before[n])] == lane
 
 
-def _needed(memories: Sequence[Sequence[Memory]]) -> list[set[int]]:
+def _needed(memories: Sequence[Sequence[Memory]], groups: Sequence[int]) -> list[set[int]]:
     """Find out which earlier steps have to be done before each of them."""
     flat = [(n, m) for n, of in enumerate(memories) for m in of]
     of, begins, ends = (np.array([x[k] for x in ((n, m.begin, m.end) for n, m in flat)], np.int64) for k in range(3))
     written = np.array([m.is_written for _, m in flat], bool)
     needed: list[set[int]] = [set() for _ in memories]
     for w in np.nonzero(written)[0]:
-        others = np.unique(of[(begins < ends[w]) & (ends > begins[w])])
         n = int(of[w])
-        for m in map(int, others):
-            if m != n:
+        for m in set(of[(begins < ends[w]) & (ends > begins[w])].tolist()):
+            if groups[m] != groups[n]:
                 needed[max(m, n)].add(min(m, n))
     return needed
 
@@ -130,11 +130,10 @@ def _needed(memories: Sequence[Sequence[Memory]]) -> list[set[int]]:
 class _Second:
     """The thread that runs second lanes, and where they are posted."""
 
-    def __init__(self, code: Image, set_threads: int) -> None:
+    def __init__(self, code: Image, cycles_a_second: float) -> None:
         self.post = np.zeros(_POST_WORDS, np.int64)
-        self.post[SPINS] = _SPINS
+        self.post[PATIENCE] = int(_PATIENCE_S * cycles_a_second)
         self.post[SYSTEM] = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
-        self.post[SET_THREADS] = set_threads
         self.post[ALIVE] = 1
         entry, self._held = machine.entry(code, "serve")
         serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(entry)
@@ -161,10 +160,10 @@ _LOCK = threading.Lock()
 _second: _Second | None = None
 
 
-def post(code: Image, set_threads: int) -> Any:
+def post(code: Image, cycles_a_second: float) -> Any:
     """Return where second lanes are posted; their thread runs."""
     global _second
     with _LOCK:
         if _second is None:
-            _second = _Second(code, set_threads)
+            _second = _Second(code, cycles_a_second)
         return _second.post

@@ -13,9 +13,8 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import chain
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,13 +26,45 @@ from dtfctl.runtime.kernels.native import machine
 from dtfctl.runtime.kernels.native.compiler import COMPILER
 from dtfctl.runtime.kernels.native.image import Image
 from dtfctl.runtime.kernels.native.kept import Compiled
-from dtfctl.runtime.kernels.native.lanes import LEAST, NEED, PLACE, STEP_WORDS, Lanes, Memory, divide, post
+from dtfctl.runtime.kernels.native.lanes import LEAST, LEAST_S, NEED, PLACE, STEP_WORDS, Lanes, Memory, divide, post
 
 _WORD = 8
-# Runs by which it becomes known how long steps take, where there are at least so many.
-_RUNS, _LEAST_STEPS = 8, 6
+# Runs by which it becomes known how long steps take.
+_RUNS = 8
 _NEVER = 2**62
+# Steps that take as long are cut into parts of their rows; longer than arrays are.
+_CUT_S, _FAR = 5e-6, 1 << 40
 clock = time.perf_counter
+
+
+class Pool(NamedTuple):
+    """Threads of a library, of which it uses none while a tape runs.
+
+    Attributes:
+        set_threads: the address of the function that sets how many it uses; threads: how many those are otherwise.
+        is_threads_own: whether that holds for calls of the thread that has set it only.
+    """
+
+    set_threads: int
+    threads: int
+    is_threads_own: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a step.
+
+    Attributes:
+        entry, words: as of a step; it gets the same arrays.
+        share: of the step's time.
+        touched: what it does to memory: which array, from where to where, and whether it is written.
+    """
+
+    entry: int
+    words: Any
+    share: float
+    touched: Sequence[tuple[int, int, int, bool]]
+    held: Any = None
 
 
 @dataclass(frozen=True)
@@ -44,8 +75,8 @@ class Step:
         entry: the address of its function; words: the table it gets.
         specs: the arrays it gets, in order, as far as it is known what they are; reads: how many of them it only reads.
         made_by: makes arrays of what a step gets that is none, by position; it raises `Unfit` where it cannot.
-        pool: the function that sets how many threads its library uses, and how many those are otherwise; None where
-            it uses the caller's only.
+        pool: what its library would use besides the caller's thread; None where that is nothing.
+        cut: makes parts of it, two or more where they need nothing of each other, in the order in which they are run.
         held: what has to be there as long as the step is.
     """
 
@@ -54,7 +85,8 @@ class Step:
     specs: Sequence[Spec]
     reads: int
     made_by: Mapping[int, Callable[[Any], Any]] = field(default_factory=dict)
-    pool: tuple[int, int] | None = None
+    pool: Pool | None = None
+    cut: Callable[[], Sequence[Sequence[Part]]] | None = None
     held: Any = None
 
 
@@ -92,7 +124,35 @@ def step_of(made: Compiled, operands: Sequence[Spec]) -> Step | None:
     if "bare" not in made.image.entries:
         return None
     entry, held = machine.entry(made.image, "bare")
-    return Step(entry, machine.table_of(made.numbers), operands, len(operands), held=held)
+    words = machine.table_of(made.numbers)
+    return Step(entry, words, operands, len(operands), cut=partial(_cut, made, words), held=held)
+
+
+def _cut(made: Compiled, words: Any) -> list[list[Part]]:
+    """Cut a region into halves of its phases."""
+    entry, held = machine.entry(made.image, "rows")
+    total = max(sum(phase.nbytes for phase in made.phases), 1)
+    found = []
+    for n, phase in enumerate(made.phases):
+        middle = phase.blocks // 2
+        parts = []
+        for first, end in ((0, middle), (middle, phase.blocks)):
+            if first == end:
+                continue
+            touched = [
+                (
+                    t.array,
+                    t.begin + (t.nbytes * first // phase.blocks if t.by_rows else 0),
+                    t.begin + (t.nbytes * end // phase.blocks if t.by_rows else t.nbytes),
+                    t.is_written,
+                )
+                for t in phase.touched
+            ]
+            share = phase.nbytes / total * (end - first) / phase.blocks
+            at = np.array([words.ctypes.data, n, first, end], np.int64)
+            parts.append(Part(entry, at, share, touched, (held, words)))
+        found.append(parts)
+    return found
 
 
 def described(specs: Sequence[Spec], outputs: int) -> list[int]:
@@ -103,6 +163,31 @@ def described(specs: Sequence[Spec], outputs: int) -> list[int]:
         kind = machine.TYPES.index(spec.dtype.str[1:])
         words += [machine.DTYPES + kind, flags, len(spec.shape), *spec.shape]
     return words
+
+
+def halves(
+    rows: int, specs: Sequence[Spec], is_transposed: bool, make: Callable[[int, int], tuple[int, Any, Any]]
+) -> list[Part]:
+    """Cut a product into halves of its rows.
+
+    Args:
+        specs: its factors, what is added to its rows if anything is, and itself.
+        is_transposed: whether the first factor is: then each half reads all of it.
+        make: of the first row and the end of a half its entry, words, and what is to be held.
+    """
+    middle, last = rows // 2, len(specs) - 1
+    parts = []
+    for first, end in ((0, middle), (middle, rows)):
+        if first < end:
+            entry, words, held = make(first, end)
+            by_rows = {last} if is_transposed else {0, last}
+            ranges = [(first, end) if n in by_rows else (0, rows) for n in range(len(specs))]
+            touched = [
+                (n, spec.nbytes * low // rows, spec.nbytes * high // rows, n == last)
+                for n, (spec, (low, high)) in enumerate(zip(specs, ranges))
+            ]
+            parts.append(Part(entry, words, (end - first) / rows, touched, held))
+    return parts
 
 
 @lru_cache(4)
@@ -128,9 +213,9 @@ class Tape:
         self._steps = self._with_numbers(steps)
         self._pools = list(dict.fromkeys(step.pool for step, _ in steps if step.pool is not None))
         self._table, self._held = self._laid_out()
-        self._run = self._alone = self._made(None)
+        self._run = self._alone = self._made()
         # Runs until it is known how long steps take; the least that all of them took.
-        self._unknown = _RUNS if len(steps) >= _LEAST_STEPS and granted() > 1 else 0
+        self._unknown = _RUNS if granted() > 1 else 0
         self._least = math.inf
 
     def _with_numbers(self, steps: Sequence[tuple[Step, Sequence[Any]]]) -> list[tuple[Step, list[Any]]]:
@@ -173,27 +258,29 @@ class Tape:
         room = np.zeros(max(len(arrays) for _, arrays in self._steps), np.int64)
         return table, [arguments, places, table[looks], room]
 
-    def _made(self, lanes: Lanes | None) -> Callable[..., Any]:
-        """Make the call that runs the steps: by the caller, or in lanes."""
+    def _made(self, lanes: Lanes | None = None, parts: Sequence[tuple[int, Part]] = ()) -> Callable[..., Any]:
+        """Make the call that runs the steps: by the caller, or parts of them in lanes."""
         _, places, looked, room = self._held
-        table, in_lanes, held = self._table, [0] * 5, [self._held, self._steps]
+        table, in_lanes, held = self._table, [0] * 6, [self._held, self._steps]
         if lanes is not None:
-            table = table.copy()
+            table = self._table_of(parts)
             # Those of the second lane are not done where it is taken back.
             table[:, PLACE] = len(table)
             table[lanes.orders[0], PLACE] = range(len(lanes.orders[0]))
-            tables = [self._table[order] for order in lanes.orders]
+            tables = [table[order] for order in lanes.orders]
             for ordered, needs in zip(tables, lanes.needs):
                 ordered[:, NEED] = needs
-            posts = post(self._code, next((pool[0] for pool in self._pools), 0))
+            cycles = self._table[:, LEAST].sum()
+            posts = post(self._code, cycles / self._least)
             in_lanes = [posts.ctypes.data, *(x for ordered in tables for x in (ordered.ctypes.data, len(ordered)))]
-            held += [tables, posts]
-        pools = self._pools + [(0, 0)] * (machine.TAPE_POOLS - len(self._pools))
+            in_lanes.append(next((pool.set_threads for pool in self._pools if pool.is_threads_own), 0))
+            held += [list(parts), tables, posts]
+        pools = self._pools + [Pool(0, 0, False)] * (machine.TAPE_POOLS - len(self._pools))
         own = [
             *(len(self._sources), places.ctypes.data, len(places)),
             *(looked.ctypes.data, len(looked), room.ctypes.data),
             *(table.ctypes.data, len(table), id(None)),
-            *chain.from_iterable(pools),
+            *(x for pool in pools for x in pool[:2]),
             *in_lanes,
         ]
         entry, memory = _loaded(self._code)
@@ -206,9 +293,27 @@ class Tape:
         if self._unknown:
             return
         cycles = self._table[:, LEAST]
-        lanes = divide([_memories(*step) for step in self._steps], cycles * (self._least / max(cycles.sum(), 1)))
+        costs = cycles * (self._least / max(cycles.sum(), 1))
+        if self._least < LEAST_S:
+            return
+        parts: list[tuple[int, Part]] = []
+        groups: list[int] = []
+        for n, (step, arrays) in enumerate(self._steps):
+            cut = step.cut() if step.cut is not None and costs[n] >= _CUT_S else [[_whole(step, arrays)]]
+            for together in cut:
+                parts += [(n, part) for part in together]
+                groups += [len(groups)] * len(together)
+        memories = [_memories(part, self._steps[n][1]) for n, part in parts]
+        lanes = divide(memories, [float(costs[n]) * part.share for n, part in parts], groups)
         if lanes is not None:
-            self._run = threaded(self._made(lanes), self._alone, 2)
+            self._run = threaded(self._made(lanes, parts), self._alone, 2)
+
+    def _table_of(self, parts: Sequence[tuple[int, Part]]) -> Any:
+        """Make the table of some parts, which get what their steps get."""
+        table = self._table[[n for n, _ in parts]]
+        for row, (_, part) in zip(table, parts):
+            row[:2] = part.entry, part.words.ctypes.data
+        return table
 
     def __call__(self, *values: Any) -> None:
         """Run the steps.
@@ -248,14 +353,27 @@ class Tape:
         return value if fitting is value else fitting.reshape(spec.shape)
 
 
-def _memories(step: Step, arrays: Sequence[Any]) -> list[Memory]:
-    """List what a step does to memory. What arguments are in is nothing else's that a tape writes to."""
+def _whole(step: Step, arrays: Sequence[Any]) -> Part:
+    touched = [(n, 0, _nbytes(array), n >= step.reads) for n, array in enumerate(arrays)]
+    return Part(step.entry, step.words, 1.0, touched, step)
+
+
+def _nbytes(array: Any) -> int:
+    # How long arguments are is not known here.
+    return _FAR if isinstance(array, int) else int(array.nbytes)
+
+
+def _memories(part: Part, arrays: Sequence[Any]) -> list[Memory]:
+    """List what a part does to memory. What arguments are in is nothing else's that a tape writes to."""
     found = []
-    for n, array in enumerate(arrays):
+    for n, begin, end, is_written in part.touched:
+        array = arrays[n]
         if isinstance(array, int):
-            found.append(Memory(-2 * array - 2, -2 * array - 1, n >= step.reads))
+            at = -(array + 1) * _FAR
         elif array.nbytes > 1:
+            at = array.__array_interface__["data"][0]
+        else:
             # A region that needs no room gets one byte.
-            begin = array.__array_interface__["data"][0]
-            found.append(Memory(begin, begin + array.nbytes, n >= step.reads))
+            continue
+        found.append(Memory(at + begin, at + end, is_written))
     return found

@@ -39,13 +39,13 @@ from dtfctl.runtime.kernels.native.lanes import (
     LEAST,
     NEED,
     NUMBER,
+    PATIENCE,
     PLACE,
     POSTED,
     REVOKED,
     SECOND_DONE,
     SET_THREADS,
     SLEEPS,
-    SPINS,
     STATE,
     STEP_WORDS,
     STEPS,
@@ -56,6 +56,8 @@ from dtfctl.runtime.kernels.native.turns import I1, I8, I32, I64, PTR, TYPES, VO
 
 _OWN = machine.NUMBERS + 1
 _FLOAT = TYPES["f4"]
+# Arrays that a product gets at most.
+_MOST = machine.MOST_OF_PRODUCT
 # Where a tape's words have its lanes.
 _LANES = _OWN + 9 + 2 * machine.TAPE_POOLS
 # Looks before a lane that nobody has begun is taken back, and between two at which others may have the core.
@@ -186,7 +188,7 @@ def _run(module: Any) -> None:
     function.linkage = "internal"
     lanes, steps, count = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    post_at, first, first_count, second, second_count = (_word(b, lanes, n) for n in range(5))
+    post_at, first, first_count, second, second_count, set_threads = (_word(b, lanes, n) for n in range(6))
     post = b.inttoptr(post_at, PTR)
     alone = function.append_basic_block("alone")
     at = b.inttoptr(steps, PTR)
@@ -206,6 +208,7 @@ def _run(module: Any) -> None:
         b.store(I64(0), place(n))
     b.store(second, place(STEPS))
     b.store(second_count, place(COUNT))
+    b.store(set_threads, place(SET_THREADS))
     _write(b, I64(POSTED), place(STATE))
     b.atomic_rmw("add", place(NUMBER), I64(1), "seq_cst")
     with b.if_then(b.icmp_signed("!=", b.load_atomic(place(SLEEPS), "seq_cst", 8, typ=I64), I64(0))):
@@ -251,24 +254,23 @@ def _serve(module: Any) -> None:
 
     look, sleep, work, lane, end = (function.append_basic_block(n) for n in ("look", "sleep", "work", "lane", "end"))
     flush(b)
-    start = _shared(b, place(NUMBER))
+    start, began = _shared(b, place(NUMBER)), _clock(b)
     before = b.block
     b.branch(look)
     b.position_at_end(look)
-    last, looks = b.phi(I64), b.phi(I64)
+    # The last number that was seen, and when there was work last.
+    last, since = b.phi(I64), b.phi(I64)
     last.add_incoming(start, before)
-    looks.add_incoming(I64(0), before)
+    since.add_incoming(began, before)
     number = _shared(b, place(NUMBER))
-    idle = function.append_basic_block()
+    idle, again = function.append_basic_block(), function.append_basic_block()
     b.cbranch(b.icmp_signed("!=", number, last), work, idle)
     b.position_at_end(idle)
-    again = function.append_basic_block()
-    more = b.add(looks, I64(1))
     _pause(b)
-    b.cbranch(b.icmp_signed("<", more, _word(b, post, SPINS)), again, sleep)
+    b.cbranch(b.icmp_unsigned("<", b.sub(_clock(b), since), _word(b, post, PATIENCE)), again, sleep)
     b.position_at_end(again)
     last.add_incoming(last, b.block)
-    looks.add_incoming(more, b.block)
+    since.add_incoming(since, b.block)
     b.branch(look)
     b.position_at_end(sleep)
     _write(b, I64(1), place(SLEEPS))
@@ -277,7 +279,7 @@ def _serve(module: Any) -> None:
         _system(b, post, _FUTEX, b.ptrtoint(place(NUMBER), I64), I64(_WAIT), b.and_(last, I64(0xFFFFFFFF)))
     _write(b, I64(0), place(SLEEPS))
     last.add_incoming(last, b.block)
-    looks.add_incoming(I64(0), b.block)
+    since.add_incoming(_clock(b), b.block)
     b.branch(look)
     b.position_at_end(work)
     stays = b.icmp_signed("!=", _shared(b, place(ALIVE)), I64(0))
@@ -290,7 +292,7 @@ def _serve(module: Any) -> None:
         b.call(module.get_global("lane"), [steps, count, post, I64(SECOND_DONE), I64(FIRST_DONE), I1(0)])
         _write(b, I64(IDLE), place(STATE))
     last.add_incoming(number, b.block)
-    looks.add_incoming(I64(0), b.block)
+    since.add_incoming(_clock(b), b.block)
     b.branch(look)
     b.position_at_end(end)
     b.ret_void()
@@ -360,12 +362,15 @@ def _set_threads(b: Any, function: Any, count: Any) -> None:
 
 
 def _product(module: Any) -> None:
-    with _step_of(module, "product", 4) as (b, words, count, buffers):
+    with _step_of(module, "product", _MOST) as (b, words, count, buffers):
         set_handle, execute, primitive, stream, argument_count, arguments = (_own(b, words, n) for n in range(6))
         point = b.inttoptr(set_handle, ir.PointerType(ir.FunctionType(I32, [I64, PTR])))
         with counted(b, I64(0), count, I64(1)) as n:
-            memory = b.load(b.gep(words, [b.add(n, I64(_OWN + 6))], source_etype=I64), typ=I64)
-            b.call(point, [memory, b.load(b.gep(buffers, [n], source_etype=PTR), typ=PTR)])
+            memory, offset = (
+                b.load(b.gep(words, [b.add(n, I64(_OWN + at))], source_etype=I64), typ=I64) for at in (6, 6 + _MOST)
+            )
+            begin = b.load(b.gep(buffers, [n], source_etype=PTR), typ=PTR)
+            b.call(point, [memory, b.gep(begin, [offset], source_etype=I8)])
         run = b.inttoptr(execute, ir.PointerType(ir.FunctionType(I32, [I64, I64, I32, I64])))
         status = b.call(run, [primitive, stream, b.trunc(argument_count, I32), arguments])
         b.ret(b.icmp_signed("==", status, I32(0)))
@@ -374,7 +379,7 @@ def _product(module: Any) -> None:
 def _gemm(module: Any) -> None:
     with _step_of(module, "gemm", 3) as (b, words, _, buffers):
         address, ta, tb, rows, columns, inner, lda, ldb = (_own(b, words, n) for n in range(8))
-        a, c, d = (b.load(b.gep(buffers, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3))
+        a, c, d = _factors(b, words, buffers, 8)
         matrix = (PTR, I64)
         kind = ir.FunctionType(I32, [I8, I8, I64, I64, I64, _FLOAT, *matrix, *matrix, _FLOAT, *matrix])
         run = b.inttoptr(address, ir.PointerType(kind))
@@ -383,10 +388,17 @@ def _gemm(module: Any) -> None:
         b.ret(b.icmp_signed("==", status, I32(0)))
 
 
+def _factors(b: Any, words: Any, buffers: Any, at: int) -> tuple[Any, Any, Any]:
+    """Read where two factors and a product begin, the first and the last some bytes behind where their arrays do."""
+    a, c, d = (b.load(b.gep(buffers, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3))
+    ahead, behind = (_own(b, words, at + n) for n in range(2))
+    return b.gep(a, [ahead], source_etype=I8), c, b.gep(d, [behind], source_etype=I8)
+
+
 def _blas(module: Any, name: str, real: Any) -> None:
     with _step_of(module, name, 3) as (b, words, _, buffers):
         address, order, ta, tb, rows, columns, inner, lda, ldb = (_own(b, words, n) for n in range(9))
-        a, c, d = (b.load(b.gep(buffers, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3))
+        a, c, d = _factors(b, words, buffers, 9)
         # Whole numbers of 32 bits are the lower half of what is passed, in registers and on the stack.
         matrix = (PTR, I64)
         kind = ir.FunctionType(VOID, [*[I64] * 6, real, *matrix, *matrix, real, *matrix])

@@ -211,6 +211,10 @@ class Library:
             self._layouts.append(md)
             return len(self._layouts) - 1
 
+    def numbered(self, number: int) -> ctypes.c_void_p:
+        """Return the description that `layout` has given a number."""
+        return self._layouts[number]
+
     def memory(self, md: ctypes.c_void_p, *, allocate: bool = False) -> ctypes.c_void_p:
         """Make a memory object: with memory of its own, or to be pointed at arrays."""
         memory = ctypes.c_void_p()

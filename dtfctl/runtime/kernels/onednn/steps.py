@@ -12,7 +12,7 @@ import numpy as np
 
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.native import machine, tape
-from dtfctl.runtime.kernels.native.tape import Step, described
+from dtfctl.runtime.kernels.native.tape import Part, Pool, Step, described, halves
 from dtfctl.runtime.kernels.onednn.library import (
     QUERY_DST,
     QUERY_SRC,
@@ -30,7 +30,7 @@ Sizes = tuple[int, int, int]
 
 
 def product_step(
-    library: Library, sizes: Sizes, ta: bool, tb: bool, biased: bool = False, is_shared: bool = False
+    library: Library, sizes: Sizes, tb: bool, biased: bool = False, is_shared: bool = False
 ) -> Step | None:
     """Make a product of matrices a step; see `Product`. None where it needs copies in other layouts, or tapes cannot be
     had.
@@ -41,50 +41,95 @@ def product_step(
         OSError: the system lets nobody run what they have written.
     """
     code = tape.image()
-    made = None if code is None else _primitive(library, sizes, ta, tb, biased, is_shared)
+    made = None if code is None else _primitive(library, sizes, tb, biased, is_shared)
     if code is None or made is None:
         return None
     rows, inner, columns = sizes
-    memories = [library.memory(layout) for layout in made.layouts]
-    names = ["src", "weights", *(["bias"] if biased else ()), "dst"]
-    given = arguments(**dict(zip(names, memories)))
     matrix = (columns, inner) if tb else (inner, columns)
-    specs = [Spec((inner, rows) if ta else (rows, inner), _FLOAT32), Spec(matrix, _FLOAT32)]
+    specs = [Spec((rows, inner), _FLOAT32), Spec(matrix, _FLOAT32)]
     if made.packed is not None and made.packed.copied:
         specs[1] = Spec((made.packed.nbytes,), np.dtype(np.uint8))
     specs += [Spec((columns,), _FLOAT32)] if biased else []
     specs += [Spec((rows, columns), _FLOAT32)]
-    own = [
-        library.address("memory_set_data_handle"),
-        library.address("primitive_execute"),
-        *(made.primitive.value or 0, library.shared_stream.value or 0),
-        *(len(given), ctypes.addressof(given)),
-        *(memory.value or 0 for memory in memories),
-    ]
+    names = ["src", "weights", *(["bias"] if biased else ()), "dst"]
     entry, held = machine.entry(code, "product")
-    table = machine.table_of(machine.numbers_of(own, described(specs, 1)))
+
+    def words(made: _Primitive, first: int) -> tuple[Any, Any]:
+        memories = [library.memory(layout) for layout in made.layouts]
+        given = arguments(**dict(zip(names, memories)))
+        begins = [first * inner * 4, *[0] * (len(specs) - 2), first * columns * 4]
+        own = [
+            library.address("memory_set_data_handle"),
+            library.address("primitive_execute"),
+            *(made.primitive.value or 0, library.shared_stream.value or 0),
+            *(len(given), ctypes.addressof(given)),
+            *(*(memory.value or 0 for memory in memories), *[0] * (machine.MOST_OF_PRODUCT - len(memories))),
+            *(*begins, *[0] * (machine.MOST_OF_PRODUCT - len(begins))),
+        ]
+        return machine.table_of(machine.numbers_of(own, described(specs, 1))), (held, given, memories, made)
+
+    def part(first: int, end: int) -> tuple[int, Any, Any]:
+        of_rows = _primitive(library, (end - first, inner, columns), tb, biased, is_shared, made.weights)
+        if of_rows is None:
+            raise OneDnnError("a part of a product needs copies in other layouts")
+        return entry, *words(of_rows, first)
+
+    def cut() -> list[list[Part]]:
+        try:
+            return [halves(rows, specs, False, part)]
+        except OneDnnError:
+            return [halves(1, specs, False, lambda *_: (entry, *whole))]
+
+    whole = words(made, 0)
     makes = {} if made.packed is None else {1: _Form(made.packed.form, matrix, made.packed)}
-    return Step(entry, table, specs, len(specs) - 1, makes, held=(held, given, memories, made))
+    return Step(entry, whole[0], specs, len(specs) - 1, makes, cut=cut, held=whole[1])
 
 
 @dataclass(frozen=True)
 class _Primitive:
-    """Attributes: layouts: of its arguments; packed: makes the second factor what it gets, where that is shared."""
+    """A product of some rows.
+
+    Attributes:
+        layouts: of its arguments; packed: makes the second factor what it gets, where that is shared.
+        weights: the layout in which it then has the second factor.
+    """
 
     primitive: ctypes.c_void_p
     layouts: Sequence[ctypes.c_void_p]
     packed: Shared | None
 
+    @property
+    def weights(self) -> ctypes.c_void_p | None:
+        return None if self.packed is None else self.layouts[1]
+
+
+def _primitive(
+    library: Library,
+    sizes: Sizes,
+    tb: bool,
+    biased: bool,
+    is_shared: bool,
+    weights: ctypes.c_void_p | None = None,
+) -> _Primitive | None:
+    """Make the primitive of a product for one thread; products of one kind in several plans have one.
+
+    Args:
+        weights: in which layout the second factor comes, if it is shared and that is settled.
+    """
+    form = None if weights is None else library.layout(weights)
+    return _of_form(library, sizes, tb, biased, is_shared, form)
+
 
 @lru_cache(256)
-def _primitive(library: Library, sizes: Sizes, ta: bool, tb: bool, biased: bool, is_shared: bool) -> _Primitive | None:
-    """Make the primitive of a product for one thread; products of one kind in several plans have one."""
+def _of_form(
+    library: Library, sizes: Sizes, tb: bool, biased: bool, is_shared: bool, form: int | None
+) -> _Primitive | None:
     rows, inner, columns = sizes
-    a = library.strided((rows, inner), (1, rows) if ta else (inner, 1))
+    a = library.strided((rows, inner), (inner, 1))
     b = library.strided((inner, columns), (1, inner) if tb else (columns, 1))
     bias = library.strided((1, columns), (columns, 1)) if biased else None
     out = library.strided((rows, columns), (columns, 1))
-    wanted = library.any_layout((inner, columns)) if is_shared else b
+    wanted = b if not is_shared else library.any_layout((inner, columns)) if form is None else library.numbered(form)
     pd = ctypes.c_void_p()
     with library.by_one_thread():
         library.call("matmul_primitive_desc_create", ctypes.byref(pd), library.engine, a, wanted, bias, out, None)
@@ -129,7 +174,15 @@ def gemm_step(library: Library, sizes: Sizes, ta: bool, tb: bool) -> Step | None
     shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns)]
     specs = [Spec(shape, _FLOAT32) for shape in (*shapes, (rows, columns))]
     flags = [ord("T" if t else "N") for t in (ta, tb)]
-    own = [library.address("sgemm"), *flags, rows, columns, inner, shapes[0][1], shapes[1][1]]
     entry, held = machine.entry(code, "gemm")
-    table = machine.table_of(machine.numbers_of(own, described(specs, 1)))
-    return Step(entry, table, specs, 2, pool=(library.address("omp_set_num_threads"), library.threads()), held=held)
+
+    def words(first: int, end: int) -> Any:
+        own = [library.address("sgemm"), *flags, end - first, columns, inner, shapes[0][1], shapes[1][1]]
+        own += [first * (1 if ta else inner) * _FLOAT32.itemsize, first * columns * _FLOAT32.itemsize]
+        return machine.table_of(machine.numbers_of(own, described(specs, 1)))
+
+    def cut() -> list[list[Part]]:
+        return [halves(rows, specs, ta, lambda first, end: (entry, words(first, end), held))]
+
+    pool = Pool(library.address("omp_set_num_threads"), library.threads(), True)
+    return Step(entry, words(0, rows), specs, 2, pool=pool, cut=cut, held=held)
