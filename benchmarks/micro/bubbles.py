@@ -4,12 +4,15 @@
 200 ms forwards and 400 ms backwards for a micro-batch, so that few processors do not tell on many stages, and that a
 few milliseconds until somebody is woken on a busy machine do not either. A sleep that ends late is work all the same:
 what counts is when it began and ended in that process. Prints the least and the median of the steps, and how far the
-median is off.
+median is off; and how long a stage's threads worked in a step, and how long they had something to do and no processor,
+by the kernel's accounts: that is what other work on the machine adds.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import glob
 import json
 import os
 import statistics
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,6 +103,16 @@ class Stages:
             process.stdin.flush()
         return [self._hear(process) for process in self._processes]
 
+    def processors(self) -> tuple[float, float]:
+        """Tell for how many seconds the mean stage has had a processor, and waited for one, since it began."""
+        found = np.zeros(2)
+        for process in self._processes:
+            for path in glob.glob(f"/proc/{process.pid}/task/*/schedstat"):
+                with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+                    found += [int(word) for word in Path(path).read_text().split()[:2]]
+        had, waited = found / 1e9 / len(self._processes)
+        return float(had), float(waited)
+
     def __enter__(self) -> Stages:
         return self
 
@@ -108,8 +122,8 @@ class Stages:
             process.wait()
 
 
-def measure(stages: Stages, microbatches: int, schedule: str) -> tuple[float, list[float]]:
-    """Return the bubble that the schedule leaves, and the one of each step."""
+def measure(stages: Stages, microbatches: int, schedule: str) -> tuple[float, list[float], list[float]]:
+    """Return the bubble that the schedule leaves, the one of each step, and a stage's `processors` for a step."""
     with tf.Graph().as_default():
         pipeline = tf.distribute.experimental.Pipeline(stages.devices, microbatches, schedule)
 
@@ -127,7 +141,7 @@ def measure(stages: Stages, microbatches: int, schedule: str) -> tuple[float, li
             for _ in range(WARM):
                 run()
             stages.naps()
-            found = []
+            found, before = [], stages.processors()
             for _ in range(STEPS):
                 began = time.monotonic()
                 run()
@@ -137,7 +151,8 @@ def measure(stages: Stages, microbatches: int, schedule: str) -> tuple[float, li
                     raise RuntimeError(f"{[len(each) for each in naps]} naps in a step of {microbatches} micro-batches")
                 slept = sum(end - start for each in naps for start, end in each)
                 found.append(1 - slept / len(naps) / took)
-            return pipeline.ideal_bubble, found
+            used = [(now - then) / STEPS for now, then in zip(stages.processors(), before, strict=True)]
+            return pipeline.ideal_bubble, found, used
 
 
 def main() -> None:
@@ -149,15 +164,16 @@ def main() -> None:
         serve(args.rank, args.tasks.split(","))
         return
     print(
-        f"{'stages':>6} {'micro-batches':>13} {'schedule':>8} {'ideal':>6} {'least':>6} {'median':>6} {'off':>5}  load"
+        f"{'stages':>6} {'micro-batches':>13} {'schedule':>8} {'ideal':>6} {'least':>6} {'median':>6} {'off':>5} "
+        f"{'worked':>8} {'had none':>9}  load"
     )
     for count, microbatches, schedule in CASES:
         with Stages(count) as stages:
-            ideal, found = measure(stages, microbatches, schedule)
+            ideal, found, (had, waited) = measure(stages, microbatches, schedule)
         middle = statistics.median(found)
         print(
             f"{count:>6} {microbatches:>13} {schedule:>8} {ideal:>6.3f} {min(found):>6.3f} {middle:>6.3f} "
-            f"{middle / ideal - 1:>+5.0%}  {os.getloadavg()[0]:.1f}",
+            f"{middle / ideal - 1:>+5.0%} {had * 1e3:>5.0f} ms {waited * 1e3:>6.0f} ms  {os.getloadavg()[0]:.1f}",
             flush=True,
         )
 
