@@ -2,20 +2,22 @@
 
 What a step of one worker computes is measured with one worker, and with two that know nothing of each other (they share
 the processors and the memory); messages and copies as `dtfctl simulate --measure` does. Then 2 to 16 workers train a
-perceptron, each with a batch of its own and one thread, by all-reduce and with a ps; the same is simulated.
+perceptron, each with a batch of its own and one thread, by all-reduce and with a ps; the same is simulated. Costs and
+steps take turns, as what others do on the machine changes within minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -23,13 +25,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.processes import clean_environment
+from dtfctl import cores
+from dtfctl.simulate.measuring import WINDOWS, measure, steps_of, together_s
+from dtfctl.simulate.strategies import Model, Scenario, simulate
+from dtfctl.simulate.world import Places
 from tests.support.ports import free_ports
 
 HIDDEN, INPUTS, CLASSES = 1024, 784, 10
 BATCH = 64
 RATE = 0.01
 VARIABLES = (4 * INPUTS * HIDDEN, 4 * HIDDEN, 4 * HIDDEN * CLASSES, 4 * CLASSES)
-WINDOWS, TRIES = 18, 3
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DTF_ADAPT_THREADS": "0"}
 
 
@@ -158,21 +163,70 @@ class Job:
             process.wait()
 
 
-def step_s(ended: Sequence[dict[str, Any]]) -> float:
-    """Find how long a step takes in the window in which all workers together make most of them.
+class Real:
+    """Steps of this machine, of each case the least of all rounds, each of which makes all of them once.
 
-    What one gets more of a processor, another one gets less: windows are the same for all.
+    Attributes:
+        alone_s: of one worker, of time.
+        took: of each strategy and number of workers: of time, and of processors by all tasks.
+        tries: the same of time, of each round.
     """
-    first = max(each["ends"][0] for each in ended)
-    last = min(each["ends"][-1] for each in ended)
-    window = (last - first) / WINDOWS
-    counts = [0.0] * WINDOWS
-    for each in ended:
-        ends = np.array(each["ends"])
-        # How many steps a worker had made at a time, with the part of the one that it was in.
-        at = np.interp(first + window * np.arange(WINDOWS + 1), ends, np.arange(len(ends)))
-        counts = [count + made for count, made in zip(counts, np.diff(at), strict=True)]
-    return float(len(ended) * window / max(counts))
+
+    def __init__(self, cases: Sequence[tuple[str, int]], cores: int) -> None:
+        self._cases = cases
+        self._cores = cores
+        self._loads: list[float] = []
+        self.alone_s = math.inf
+        self.took: dict[tuple[str, int], tuple[float, float]] = {}
+        self.tries: dict[tuple[str, int], list[float]] = {}
+        self._beside = [math.inf] * 3
+
+    def round(self) -> None:
+        """Make all steps once."""
+        self._loads.append(os.getloadavg()[0])
+        self._alone()
+        for strategy, workers in self._cases:
+            steps = steps_of(self.alone_s * workers)
+            job = Job(strategy, workers, 0 if strategy == "all-reduce" else 1)
+            try:
+                before = job.ps_cpu_s()
+                job.begin(steps)
+                ended = job.end()
+                cpu_s = sum(each["cpu_s"] for each in ended) + (job.ps_cpu_s() - before) / (WINDOWS * steps)
+            finally:
+                job.stop()
+            wall_s = together_s([each["ends"] for each in ended], WINDOWS)
+            self.tries.setdefault((strategy, workers), []).append(wall_s)
+            least = self.took.get((strategy, workers), (math.inf, math.inf))
+            self.took[strategy, workers] = min(least[0], wall_s), min(least[1], cpu_s)
+
+    def _alone(self) -> None:
+        jobs = [Job("all-reduce", 1) for _ in range(2 * self._cores)]
+        try:
+            for at, count in enumerate((1, self._cores, len(jobs))):
+                for job in jobs[:count]:
+                    job.begin(20)
+                ended = [job.end()[0] for job in jobs[:count]]
+                self._beside[at] = min(self._beside[at], statistics.mean(each["cpu_s"] for each in ended))
+                if count == 1:
+                    self.alone_s = min(self.alone_s, ended[0]["wall_s"])
+        finally:
+            for job in jobs:
+                job.stop()
+
+    @property
+    def slowdown(self) -> float:
+        """How much longer computing takes beside that of another worker."""
+        return max(self._beside[1] / self._beside[0], 1.0)
+
+    @property
+    def crowded(self) -> float:
+        """The same where there are two workers a processor."""
+        return max(self._beside[2] / self._beside[0], self.slowdown)
+
+    @property
+    def loads(self) -> str:
+        return f"{min(self._loads):.0f} to {max(self._loads):.0f}"
 
 
 def main() -> None:
@@ -182,75 +236,37 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--tasks", default="{}")
     parser.add_argument("--workers", default="2,4,8,16")
-    parser.add_argument("--rounds", type=int, default=1, help="so often costs are measured, and steps right after that")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="in each, costs and steps are measured once; the least count"
+    )
     args = parser.parse_args()
     if args.strategy:
         work(args.strategy, args.rank, json.loads(args.tasks), args.job)
         return
-    counts = [int(count) for count in args.workers.split(",")]
-    offs: dict[tuple[str, int], list[float]] = {}
-    for _ in range(args.rounds):
-        for case, off in compare(counts):
-            offs.setdefault(case, []).append(off)
-    if args.rounds > 1:
-        print(f"medians of {args.rounds} rounds, with the lowest and the highest:")
-        for (strategy, workers), found in offs.items():
-            middle = statistics.median(found)
-            print(f"{strategy:<12} {workers:>7} {middle:>+6.0%} ({min(found):+.0%} to {max(found):+.0%})")
+    compare([int(count) for count in args.workers.split(",")], args.rounds)
 
 
-def compare(counts: Sequence[int]) -> Iterator[tuple[tuple[str, int], float]]:
-    """Measure this machine, simulate steps with what was found, and make them; how far each is off."""
-    from dtfctl.simulate.measuring import measure
-    from dtfctl.simulate.strategies import Model, Scenario, simulate
-    from dtfctl.simulate.world import Places
-
-    machine = measure(print)
-    jobs = [Job("all-reduce", 1) for _ in range(2 * machine.cores)]
-    try:
-        jobs[0].begin(20)
-        (alone,) = jobs[0].end()
-
-        def work_beside(count: int) -> float:
-            for job in jobs[:count]:
-                job.begin(40)
-            return float(statistics.mean(job.end()[0]["cpu_s"] for job in jobs[:count]) / alone["cpu_s"])
-
-        slowdown, crowded = work_beside(machine.cores), work_beside(len(jobs))
-    finally:
-        for job in jobs:
-            job.stop()
-    machine = replace(machine, slowdown=max(slowdown, 1.0), crowded=max(slowdown, crowded, 1.0))
-    model = Model("perceptron", VARIABLES, alone["wall_s"] - machine.step_s, batch=BATCH)
-    others = f"{slowdown:.2f} times as long beside another one, {crowded:.2f} times in a crowd"
-    print(f"{alone['wall_s'] * 1e3:.3g} ms alone, {others}; {machine}")
-    heads = f"{'real':>10} {'simulated':>10} {'off':>6}  {'processors':>10} {'simulated':>10} {'off':>6}   load"
+def compare(counts: Sequence[int], rounds: int) -> None:
+    """Measure this machine and make steps, in turns; simulate these with what was found; print how far they are off."""
+    cases = [(strategy, workers) for strategy in ("all-reduce", "ps-async") for workers in counts]
+    real = Real(cases, cores.available())
+    machine = replace(measure(print, rounds, real.round), slowdown=real.slowdown, crowded=real.crowded)
+    model = Model("perceptron", VARIABLES, real.alone_s - machine.step_s, batch=BATCH)
+    others = f"{real.slowdown:.2f} times as long beside another one, {real.crowded:.2f} times in a crowd"
+    print(f"{real.alone_s * 1e3:.3g} ms alone, {others}; {machine}")
+    print(f"load {real.loads} in {rounds} rounds; in brackets the longest of their steps")
+    heads = f"{'real':>20} {'simulated':>10} {'off':>6}  {'processors':>10} {'simulated':>10} {'off':>6}"
     print(f"{'strategy':<12} {'workers':>7} {heads}")
-    for strategy, ps in (("all-reduce", 0), ("ps-async", 1)):
-        for workers in counts:
-            steps, tries = max(int(0.08 / (model.compute_s * workers / 2 + 1e-3)), 2), []
-            job = Job(strategy, workers, ps)
-            try:
-                for _ in range(TRIES):
-                    before = job.ps_cpu_s()
-                    job.begin(steps)
-                    ended = job.end()
-                    cpu = sum(each["cpu_s"] for each in ended) + (job.ps_cpu_s() - before) / (WINDOWS * steps)
-                    tries.append((step_s(ended), cpu))
-            finally:
-                job.stop()
-            real, cpu = map(min, zip(*tries, strict=True))
-            places = Places([0] * (workers + ps))
-            outcome = simulate(Scenario(model, machine, strategy, workers, places, ps))
-            told = outcome.step_s
-            off = told / real - 1
-            load = os.getloadavg()[0]
-            print(
-                f"{strategy:<12} {workers:>7} {real * 1e3:>7.2f} ms {told * 1e3:>7.2f} ms {off:>+6.0%}  "
-                f"{cpu * 1e3:>7.2f} ms {outcome.cpu_s * 1e3:>7.2f} ms {outcome.cpu_s / cpu - 1:>+6.0%}   {load:.0f}",
-                flush=True,
-            )
-            yield (strategy, workers), off
+    for strategy, workers in cases:
+        ps = 0 if strategy == "all-reduce" else 1
+        wall_s, cpu_s = real.took[strategy, workers]
+        outcome = simulate(Scenario(model, machine, strategy, workers, Places([0] * (workers + ps)), ps))
+        print(
+            f"{strategy:<12} {workers:>7} {wall_s * 1e3:>7.2f} ms ({max(real.tries[strategy, workers]) * 1e3:>6.2f}) "
+            f"{outcome.step_s * 1e3:>7.2f} ms {outcome.step_s / wall_s - 1:>+6.0%}  "
+            f"{cpu_s * 1e3:>7.2f} ms {outcome.cpu_s * 1e3:>7.2f} ms {outcome.cpu_s / cpu_s - 1:>+6.0%}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

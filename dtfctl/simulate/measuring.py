@@ -16,31 +16,35 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from dtfctl import cores
-from dtfctl.simulate.strategies import Model, Scenario, simulate
-from dtfctl.simulate.world import Machine, Places
+from dtfctl.simulate.fitting import (
+    CLASSES,
+    CROWDS,
+    INPUTS,
+    KINDS,
+    KINDS_OF_CROWDS,
+    KINDS_OVER_PS,
+    LAYER,
+    LAYERS,
+    OUTPUTS,
+    ROWS,
+    OverPs,
+    Took,
+    Variables,
+    fitted,
+)
+from dtfctl.simulate.world import Machine
 
-Variables: TypeAlias = tuple[int, ...]
-SHORT, MANY, MEDIUM, LARGE = (4000,), (4000,) * 4, (3_200_000,), (32_000_000,)
-"""Variables of the steps that are measured, in bytes."""
-ROWS, INPUTS, OUTPUTS, CLASSES = 64, 784, 1024, 10
-LAYER = (4 * INPUTS * OUTPUTS,)
-LAYERS = (*LAYER, 4 * OUTPUTS * CLASSES)
-"""Weights of one layer and of two, whose gradients are computed; those of all others are there at once."""
-KINDS, KINDS_OF_CROWDS = (SHORT, MANY, MEDIUM, LARGE, LAYER, LAYERS), (SHORT, MEDIUM, LAYERS)
-KINDS_OVER_PS = (SHORT, MANY, MEDIUM)
-CROWDS = (2, 4, 8)
-"""Tasks a processor."""
 PINNED = 2
 """Tasks run on so many processors, so that few make a crowd."""
-ROUNDS, WINDOWS, WINDOW_S, FIRST = 3, 8, 0.08, 4
+ROUNDS, WINDOWS, WINDOW_S, FIRST = 3, 12, 0.08, 4
 
 
 # A task -------------------------------------------------------------------------------------------------------------
@@ -52,22 +56,25 @@ def serve(rank: int, addresses: Sequence[str]) -> None:
 
     server = tf.train.Server({"worker": list(addresses)}, "worker", rank)
     print(json.dumps("ready"), flush=True)
+    ends = ExitStack()
     for line in sys.stdin:
         asked = json.loads(line)
         if asked["do"] == "tell":
             print(json.dumps({"wall_s": 0.0, "cpu_s": _used(), "spread": 0.0}), flush=True)
             continue
-        step = _trains(tf, server.target, rank, asked) if asked["do"] == "train" else _works()
+        # Only now nobody is in a step any more that waits for this task.
+        ends.close()
+        step = _trains(tf, server.target, rank, asked, ends) if asked["do"] == "train" else _works()
         for _ in range(FIRST):
             step()
         # All leave together: each runs as many steps.
         print(json.dumps(_timed(step, asked["steps"])), flush=True)
 
 
-def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[[], Any]:
+def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any], ends: ExitStack) -> Callable[[], Any]:
     """Make a step as a strategy does: gradients, their sums over all members, and updates when all sums are there.
 
-    With a ps, which is the first task, updates are there, and nothing is summed.
+    With a ps, which is the first task, updates are there, and nothing is summed. `ends` closes the session.
     """
     members, over_ps = asked["members"], asked["over_ps"]
     device = f"/job:worker/task:{rank}"
@@ -80,7 +87,7 @@ def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[
                 for i, size in enumerate(asked["variables"])
             ]
         sums = _gradients(tf, variables, own) if asked["computes"] else [tf.multiply(v, 1e-3) for v in variables]
-        if members > 1:
+        if members > 1 and not over_ps:
             key = asked["key"]
             sums = tf.identity_n(
                 [
@@ -100,6 +107,7 @@ def _trains(tf: Any, target: str, rank: int, asked: dict[str, Any]) -> Callable[
         train = optimizer.apply_gradients(list(zip(sums, variables, strict=True)))
         filters = [device, "/job:worker/task:0"] if over_ps else [device]
         session = tf.Session(target, graph=graph, config=tf.ConfigProto(device_filters=filters))
+        ends.callback(session.close)
     session.run([variable.initializer for variable in graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)])
     step = session.make_callable(train)
 
@@ -131,21 +139,38 @@ def _works() -> Callable[[], Any]:
     return step
 
 
-def _timed(step: Callable[[], Any], steps: int) -> dict[str, float]:
-    took, used, each = [], [], []
+def _timed(step: Callable[[], Any], steps: int) -> dict[str, Any]:
+    took, used, each, ends = [], [], [], [time.perf_counter()]
     for _ in range(WINDOWS):
         at, used_before = time.perf_counter(), _used()
         for _ in range(steps):
             own = time.thread_time()
             step()
             each.append(time.thread_time() - own)
+            ends.append(time.perf_counter())
         took.append((time.perf_counter() - at) / steps)
         used.append((_used() - used_before) / steps)
     middle = statistics.median(each)
     # A normal distribution's, by the half of steps in its middle: a few that others disturb do not count.
     low, _, high = statistics.quantiles(each, n=4) if len(each) > 1 else (middle, middle, middle)
     # Whatever else the machine does makes steps longer, and dearer: others use the caches.
-    return {"wall_s": min(took), "cpu_s": min(used), "spread": (high - low) / 1.35 / middle}
+    return {"wall_s": min(took), "cpu_s": min(used), "spread": (high - low) / 1.35 / middle, "ends": ends}
+
+
+def together_s(ends: Sequence[Sequence[float]], windows: int) -> float:
+    """Find how long a step takes in the window in which all workers together make most of them.
+
+    What one gets more of a processor, another one gets less: windows are the same for all.
+
+    Args:
+        ends: of each worker, when it began, and when each of its steps ended, by a clock that all share.
+    """
+    first = max(each[0] for each in ends)
+    window = (min(each[-1] for each in ends) - first) / windows
+    bounds = first + window * np.arange(windows + 1)
+    # How many steps a worker had made at a time, with the part of the one that it was in.
+    made = sum(np.diff(np.interp(bounds, each, np.arange(len(each)))) for each in ends)
+    return float(len(ends) * window / np.max(made))
 
 
 def _used() -> float:
@@ -154,28 +179,6 @@ def _used() -> float:
 
 
 # Who asks -----------------------------------------------------------------------------------------------------------
-
-
-class Took(NamedTuple):
-    """What a step took.
-
-    Attributes:
-        wall_s: of the slowest task.
-        cpu_s: of processors, for all of the tasks.
-        spread: of the time that the first one's own thread worked: its standard deviation, of the middle.
-    """
-
-    wall_s: float
-    cpu_s: float
-    spread: float = 0.0
-
-
-class OverPs(NamedTuple):
-    """What a step over a ps took: of processors, its worker's and the ps's, and of time."""
-
-    worker_s: float
-    ps_s: float
-    wall_s: float
 
 
 class Tasks:
@@ -191,16 +194,18 @@ class Tasks:
         walls, cpus = [each["wall_s"] for each in found], [each["cpu_s"] for each in found]
         return Took(max(walls), sum(cpus), found[0]["spread"])
 
-    def over_ps(self, variables: Variables, steps: int) -> OverPs:
-        """Have the second task train with the first one as its ps."""
-        what = {"do": "train", "variables": variables, "over_ps": True}
-        self._ask([1], steps=1, **what)
+    def over_ps(self, workers: int, variables: Variables, steps: int, computes: bool) -> OverPs:
+        """Have so many tasks train, each for itself, with the first one as their ps."""
+        what = {"do": "train", "variables": variables, "over_ps": True, "computes": computes}
+        ranks = range(1, workers + 1)
+        self._ask(ranks, steps=1, **what)
         before = self.ask(1, do="tell").cpu_s
-        (found,) = self._ask([1], steps=steps, **what)
-        ps_s = (self.ask(1, do="tell").cpu_s - before) / (WINDOWS * steps + FIRST)
-        return OverPs(found["cpu_s"], ps_s, found["wall_s"])
+        found = self._ask(ranks, steps=steps, **what)
+        ps_s = (self.ask(1, do="tell").cpu_s - before) / (WINDOWS * steps + FIRST) / workers
+        wall_s = together_s([each["ends"] for each in found], WINDOWS)
+        return OverPs(sum(each["cpu_s"] for each in found) / workers, ps_s, wall_s)
 
-    def _ask(self, ranks: Sequence[int], **what: Any) -> list[dict[str, float]]:
+    def _ask(self, ranks: Sequence[int], **what: Any) -> list[dict[str, Any]]:
         asked = {"members": len(ranks), "key": next(self._keys), "computes": False, "over_ps": False, **what}
         for rank in ranks:
             stdin = self._processes[rank].stdin
@@ -260,8 +265,15 @@ def _free_ports(count: int) -> list[int]:
             each.close()
 
 
-def measure(note: Callable[[str], None] = lambda text: None) -> Machine:
+def measure(
+    note: Callable[[str], None] = lambda text: None, rounds: int = ROUNDS, beside: Callable[[], None] = lambda: None
+) -> Machine:
     """Measure this machine: steps of training with next to no computing, and how much work slows work beside it.
+
+    Args:
+        rounds: what others do on the machine changes within minutes, so each kind is measured once in each round, and
+            counts as it was in its best one.
+        beside: called in each round, to measure something else in the same minutes.
 
     Raises:
         RuntimeError: a task ended.
@@ -269,29 +281,33 @@ def measure(note: Callable[[str], None] = lambda text: None) -> Machine:
     able = min(cores.available(), PINNED)
     most = able * max(CROWDS)
     took: dict[tuple[int, Variables], Took] = {}
-    with tasks(most, able) as found:
-        over_ps: dict[Variables, OverPs] = {}
+    over_ps: dict[tuple[int, Variables], OverPs] = {}
+    with tasks(most + 1, able) as found:
         worked: dict[int, Took] = {}
-        # What others do on the machine changes within minutes: each kind is measured once in each round.
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
+            beside()
             for count in sorted({1, min(able, 2), 2 * able}):
-                worked[count] = Took(*_least(worked.get(count), found.ask(count, do="work", steps=_steps(1e-2))))
+                worked[count] = Took(*_least(worked.get(count), found.ask(count, do="work", steps=steps_of(1e-2))))
             for members in sorted({1, 2, *(able * each for each in CROWDS)}):
                 for variables in KINDS if members <= 2 else KINDS_OF_CROWDS:
                     guess = members * (1e-4 * len(variables) + sum(variables) / 4e9)
                     computes = variables in (LAYER, LAYERS)
-                    asked = {"do": "train", "variables": variables, "steps": _steps(guess), "computes": computes}
+                    asked = {"do": "train", "variables": variables, "steps": steps_of(guess), "computes": computes}
                     key = members, variables
                     took[key] = Took(*_least(took.get(key), found.ask(members, **asked)))
-            for variables in KINDS_OVER_PS:
-                found_over_ps = found.over_ps(variables, _steps(1e-3))
-                over_ps[variables] = OverPs(*_least(over_ps.get(variables), found_over_ps))
+            for workers in sorted({1, *(able * each for each in (1, *CROWDS))}):
+                for variables in KINDS_OVER_PS if workers == 1 else KINDS_OF_CROWDS:
+                    computes = variables in (LAYER, LAYERS)
+                    guess = workers * (1e-4 * len(variables) + sum(variables) / 4e9 + (1e-3 if computes else 0.0))
+                    now = found.over_ps(workers, variables, steps_of(guess), computes)
+                    of = workers, variables
+                    over_ps[of] = OverPs(*_least(over_ps.get(of), now))
     for (members, sizes), (wall_s, cpu_s, _) in took.items():
         what = f"{len(sizes)} variables of {sum(sizes):,} bytes over {members} tasks"
         note(f"{what}: {wall_s * 1e3:.3g} ms, {cpu_s * 1e3:.3g} ms of processors")
-    for sizes, (worker_s, ps_s, wall_s) in over_ps.items():
-        what = f"{len(sizes)} variables of {sum(sizes):,} bytes over a ps: {wall_s * 1e3:.3g} ms"
-        note(f"{what}, {worker_s * 1e3:.3g} ms of processors for the worker, {ps_s * 1e3:.3g} ms for the ps")
+    for (workers, sizes), (worker_s, ps_s, wall_s) in over_ps.items():
+        what = f"{len(sizes)} variables of {sum(sizes):,} bytes from {workers} workers over a ps: {wall_s * 1e3:.3g} ms"
+        note(f"{what}, {worker_s * 1e3:.3g} ms of processors for each worker, {ps_s * 1e3:.3g} ms for the ps")
     alone, both, crowd = worked[1], worked[min(able, 2)], worked[2 * able]
     slowdown = max(both.wall_s / alone.wall_s, 1.0)
     crowded = max(crowd.cpu_s / (2 * able) / alone.cpu_s, slowdown)
@@ -304,99 +320,9 @@ def _least(before: tuple[float, ...] | None, now: tuple[float, ...]) -> tuple[fl
     return now if before is None else tuple(map(min, before, now))
 
 
-def _steps(each_s: float) -> int:
+def steps_of(each_s: float) -> int:
+    """Choose how many steps of a length make a window: the least of windows is less, the shorter they are."""
     return max(int(WINDOW_S / each_s), 1)
-
-
-def fitted(
-    machine: Machine, took: Mapping[tuple[int, Variables], Took], over_ps: Mapping[Variables, OverPs]
-) -> Machine:
-    """Find the costs with which simulated steps take as long as measured ones.
-
-    Args:
-        took: of a step, by members and variables: of 1 and 2 members with `KINDS`, and of as many as `CROWDS` says for
-            each processor with `KINDS_OF_CROWDS`.
-        over_ps: with `KINDS_OVER_PS`, of one worker and a ps.
-    """
-    step_s = took[1, SHORT].cpu_s
-    machine = replace(machine, step_s=step_s, spread=0.0, wait_s=0.0, inside_s=0.0, hop_wait_s=0.0)
-
-    def fit(name: str, members: int, variables: Variables, what: str, low: float, high: float) -> None:
-        nonlocal machine
-        alone_s = max(took[1, variables].cpu_s - machine.step_s, 0.0)
-        model = Model("", variables, alone_s)
-        machine = _fit(machine, name, model, members, what, getattr(took[members, variables], what), low, high)
-
-    # What more arrays of a step cost is what messages do; what one costs beside that, a step does that waits.
-    more = len(MANY) - len(SHORT)
-    own = simulate(Scenario(Model("", SHORT, 0.0), machine, "all-reduce", 2, Places([0, 0]))).messages
-    alone_s = took[1, MANY].cpu_s - took[1, SHORT].cpu_s
-    message_s = max((took[2, MANY].cpu_s - took[2, SHORT].cpu_s - 2 * alone_s) / more / own, 1e-7)
-    wait_s = max((took[2, SHORT].cpu_s - own * message_s) / 2 - step_s, 0.0)
-    machine = replace(machine, message_s=message_s, wait_s=wait_s, again_s=0.0)
-    # What processors do is the same however busy the machine is; how long it takes is not.
-    fit("inside_s", 2, SHORT, "wall_s", 1e-7, 1e-2)
-    fit("cached_bytes_s", 2, MEDIUM, "cpu_s", 5e8, 1e11)
-    fit("hop_wait_s", 2, MEDIUM, "wall_s", 1e-7, 1e-2)
-    fit("copy_bytes_s", 2, LARGE, "cpu_s", 5e8, 1e11)
-    fit("computes_1", 2, LAYER, "cpu_s", 0.2, 20)
-    fit("again_s", 2, LAYERS, "cpu_s", 1e-7, 1e-2)
-    for each in CROWDS:
-        members = each * machine.cores
-        fit(f"messages_{each}", members, SHORT, "cpu_s", 0.2, 20)
-        fit(f"copies_{each}", members, MEDIUM, "cpu_s", 0.2, 20)
-        fit(f"computes_{each}", members, LAYERS, "cpu_s", 0.2, 20)
-        fit(f"busy_{each}", members, LAYERS, "wall_s", 0.2, 1)
-    machine = replace(_over_ps(machine, took, over_ps), asked_s=0.0, asked_hop_s=0.0)
-    for name, variables in (("asked_s", SHORT), ("asked_hop_s", MEDIUM)):
-        model = Model("", variables, max(took[1, variables].cpu_s - machine.step_s, 0.0))
-        machine = _fit(machine, name, model, 1, "wall_s", over_ps[variables].wall_s, 1e-7, 1e-2, ps=1)
-    return replace(machine, spread=took[1, LAYER].spread)
-
-
-def _over_ps(
-    machine: Machine, took: Mapping[tuple[int, Variables], Took], over_ps: Mapping[Variables, OverPs]
-) -> Machine:
-    """Find what steps over a ps cost beside messages, of which each side sends two and deals with two."""
-    more, messages_s = len(MANY) - len(SHORT), 2 * machine.message_s
-    alone_s = {variables: took[1, variables].cpu_s for variables in KINDS_OVER_PS}
-    both_s = {variables: found.worker_s + found.ps_s for variables, found in over_ps.items()}
-    by_many_s = both_s[MANY] - both_s[SHORT] - (alone_s[MANY] - alone_s[SHORT])
-    variable_s = max(by_many_s / more / 2, 0.0)
-    bytes_s = machine.cached_bytes_s / (MEDIUM[0] - SHORT[0])
-    spared_s = alone_s[MEDIUM] - alone_s[SHORT] - (over_ps[MEDIUM].worker_s - over_ps[SHORT].worker_s)
-    return replace(
-        machine,
-        ask_s=max(over_ps[SHORT].worker_s - alone_s[SHORT] - messages_s - variable_s, 0.0),
-        serve_s=max(over_ps[SHORT].ps_s - messages_s - variable_s, 0.0),
-        variable_s=variable_s,
-        applied=max((over_ps[MEDIUM].ps_s - over_ps[SHORT].ps_s) * bytes_s, 0.0),
-        spared=max(spared_s * bytes_s, 0.0),
-    )
-
-
-def _fit(
-    machine: Machine,
-    name: str,
-    model: Model,
-    members: int,
-    what: str,
-    wanted: float,
-    low: float,
-    high: float,
-    ps: int = 0,
-) -> Machine:
-    """Halve the range of one cost until a simulated step takes as much."""
-    for _ in range(12):
-        middle = (low * high) ** 0.5
-        strategy, places = "ps-async" if ps else "all-reduce", Places([0] * (members + ps))
-        outcome = simulate(Scenario(model, replace(machine, **{name: middle}), strategy, members, places, ps))
-        is_slow = (outcome.step_s if what == "wall_s" else outcome.cpu_s) > wanted
-        if is_slow == (name.endswith("_bytes_s") or name.startswith("busy_")):
-            low = middle
-        else:
-            high = middle
-    return replace(machine, **{name: (low * high) ** 0.5})
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from dtfctl.simulate.report import Row
 from dtfctl.simulate.strategies import STRATEGIES, Model, Scenario, simulate
 from dtfctl.simulate.world import Machine, Places
 
-MACHINE_FORMAT = 3
+MACHINE_FORMAT = 4
 FREE = ("rack_bytes_s", "applied", "spared", "spread")
 """What may be 0 of a machine's costs beside times."""
 MOST_VARIABLES = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.strategies.collective_all_reduce import packs_of
@@ -107,9 +107,8 @@ def simulate(scenario: Scenario) -> Outcome:
         raise ValueError(f"strategy {scenario.strategy!r} is none of {', '.join(STRATEGIES)}")
     if scenario.strategy != "all-reduce" and scenario.ps < 1:
         raise ValueError(f"strategy {scenario.strategy} needs a ps task")
-    machine = scenario.machine.shared(*_sharing(scenario))
-    if scenario.strategy != "all-reduce":
-        machine = replace(machine, inside_s=machine.asked_s, hop_wait_s=machine.asked_hop_s)
+    machine = scenario.machine if scenario.strategy == "all-reduce" else scenario.machine.over_ps()
+    machine = machine.shared(*_sharing(scenario))
     world = World(machine, scenario.places)
     training = _AllReduce(world, scenario) if scenario.strategy == "all-reduce" else _Ps(world, scenario)
     ends: list[list[float]] = [[] for _ in range(scenario.workers)]
@@ -136,8 +135,8 @@ def simulate(scenario: Scenario) -> Outcome:
 
 
 def _sharing(scenario: Scenario) -> tuple[int, float]:
-    """Count the tasks of the fullest host, and what they touch in a step: variables, gradients, and their sums."""
-    tasks = max(Counter(scenario.places.hosts).values())
+    """Count the workers of the fullest host, and what they touch in a step: variables, gradients, and their sums."""
+    tasks = max(Counter(scenario.places.hosts[: scenario.workers]).values())
     return tasks, TOUCHED * scenario.model.bytes * tasks
 
 
@@ -244,6 +243,7 @@ class _Ps:
 
         def fetch(ps: int) -> None:
             def answer() -> None:
+                world.look_out(ps, world.machine.wait_s)
                 world.work(ps, self._serve_s, lambda: world.send(ps, worker, self._piece, lambda: None, fetched))
 
             world.send(worker, ps, 0, lambda: None, answer)

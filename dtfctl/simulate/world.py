@@ -18,6 +18,11 @@ NEAR, FAR = 20e6, 200e6
 """Bytes that the tasks of a host touch in a step; see `Machine`."""
 LONG = 1 << 20
 """Bytes; see runtime.collective.communicator.SHORT."""
+CROWDED = (
+    *(f"{what}_{each}" for what in ("messages", "copies", "computes") for each in (1, 2, 4, 8)),
+    *(f"busy_{each}" for each in (2, 4, 8)),
+)
+"""Costs of a `Machine` that depend on how many tasks share a host; `asked_` before them, over a ps."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +45,22 @@ class Machine:
             gives way to those who work.
         again_s: of a processor, for each array beside the first one that a step waits for.
         hop_wait_s: until that other thread has begun with a message longer than `LONG`.
-        asked_s, asked_hop_s: what `inside_s` and `hop_wait_s` are between a worker and a ps, who wait for nobody else.
+        asked_message_s, asked_s, asked_hop_s: what `message_s`, `inside_s` and `hop_wait_s` are between a worker and a
+            ps, who wait for nobody else.
+        asked_wait_s: what worker and ps each use of a processor while they look out for each other.
         ask_s, serve_s: of a worker's and a ps's processor beside messages, in a step of a worker over a ps.
         variable_s: of both, for each variable.
         applied, spared: what a ps does for a byte of a variable, of what copying one takes, and what a worker need not
             do of what it does alone.
-        messages_2, messages_4, messages_8: how many times as long messages and steps take where a host has 2, 4 or 8
-            tasks a processor: each wakes where others have used the caches.
-        copies_2, copies_4, copies_8: the same of copies.
+        messages_1, messages_2, messages_4, messages_8: how many times as long messages and steps take where a host has
+            1, 2, 4 or 8 tasks a processor: each wakes where others have used the caches.
+        copies_1, copies_2, copies_4, copies_8: the same of copies.
         busy_2, busy_4, busy_8: the share of the time that processors work there while there is enough to do: who is
             woken waits behind others, while another processor has nothing.
         computes_1, computes_2, computes_4, computes_8: the same of computing gradients in a step that exchanges them,
             beside computing alone: its caches are used by what is exchanged, too.
+        asked_messages_1 to asked_computes_8: the same of workers over a ps, with 1, 2, 4 or 8 workers a processor,
+            beside one worker alone: who works there is rarely woken in the middle of it.
         spread: standard deviation of the time that a worker computes in a step, of its mean.
     """
 
@@ -71,16 +80,20 @@ class Machine:
     wait_s: float = 60e-6
     again_s: float = 100e-6
     hop_wait_s: float = 100e-6
+    asked_message_s: float = 14e-6
     asked_s: float = 16e-6
     asked_hop_s: float = 100e-6
+    asked_wait_s: float = 20e-6
     ask_s: float = 10e-6
     serve_s: float = 10e-6
     variable_s: float = 20e-6
     applied: float = 1.5
     spared: float = 0.4
+    messages_1: float = 1.0
     messages_2: float = 1.2
     messages_4: float = 1.6
     messages_8: float = 2.0
+    copies_1: float = 1.0
     copies_2: float = 1.2
     copies_4: float = 1.4
     copies_8: float = 1.6
@@ -91,7 +104,35 @@ class Machine:
     computes_2: float = 1.1
     computes_4: float = 1.1
     computes_8: float = 1.1
+    asked_messages_1: float = 1.1
+    asked_messages_2: float = 1.6
+    asked_messages_4: float = 1.8
+    asked_messages_8: float = 2.3
+    asked_copies_1: float = 1.1
+    asked_copies_2: float = 1.2
+    asked_copies_4: float = 1.4
+    asked_copies_8: float = 1.8
+    asked_busy_2: float = 0.9
+    asked_busy_4: float = 0.9
+    asked_busy_8: float = 0.9
+    asked_computes_1: float = 1.1
+    asked_computes_2: float = 1.1
+    asked_computes_4: float = 1.2
+    asked_computes_8: float = 1.4
     spread: float = 0.03
+
+    def over_ps(self) -> Machine:
+        """Give the machine as it is to workers and a ps, with their costs under the names of those of a group."""
+        # What a long message takes is in what a ps does for its bytes, and a worker need not do.
+        return replace(
+            self,
+            message_s=self.asked_message_s,
+            hop_s=0.0,
+            inside_s=self.asked_s,
+            hop_wait_s=self.asked_hop_s,
+            wait_s=self.asked_wait_s,
+            **{name: getattr(self, f"asked_{name}") for name in CROWDED},
+        )
 
     def shared(self, tasks: int, touched: float) -> Machine:
         """Give the machine as it is to tasks of a host that share it, and touch so many bytes a step together.
@@ -101,8 +142,9 @@ class Machine:
         share = min(max(math.log(max(touched, 1.0) / NEAR) / math.log(FAR / NEAR), 0.0), 1.0)
         each = share / self.copy_bytes_s + (1 - share) / self.cached_bytes_s
         crowd = tasks / self.cores
-        messages = _between(crowd, (1.0, self.messages_2, self.messages_4, self.messages_8))
-        copies = _between(crowd, (1.0, self.copies_2, self.copies_4, self.copies_8))
+        messages = _between(crowd, (self.messages_1, self.messages_2, self.messages_4, self.messages_8))
+        copies = _between(crowd, (self.copies_1, self.copies_2, self.copies_4, self.copies_8))
+        messages, copies = self._few(tasks, messages), self._few(tasks, copies)
         busy = _between(crowd, (1.0, self.busy_2, self.busy_4, self.busy_8))
         computes = _between(crowd, (self.computes_1, self.computes_2, self.computes_4, self.computes_8))
         return replace(
@@ -120,6 +162,12 @@ class Machine:
             copy_bytes_s=1 / (each * copies),
             cached_bytes_s=1 / (each * copies),
         )
+
+    def _few(self, tasks: int, factor: float) -> float:
+        """Find the factor for tasks that may be fewer than processors; one task alone has 1."""
+        if tasks >= self.cores:
+            return factor
+        return 1.0 + (factor - 1.0) * math.log(max(tasks, 1)) / math.log(self.cores)
 
 
 def _between(crowd: float, factors: Sequence[float]) -> float:

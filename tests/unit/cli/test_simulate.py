@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.spec import parse_spec
-from dtfctl.simulate.scenario import places_of, read_machine, write_machine
+from dtfctl.simulate.scenario import MACHINE_FORMAT, places_of, read_machine, write_machine
 from dtfctl.simulate.world import Machine
 from tests.unit.cli.harness import Dtfctl
 
@@ -137,7 +137,7 @@ def test_numbers_of_a_model_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp
 )
 def test_costs_are_what_they_can_be(dtfctl: Dtfctl, spec: Path, tmp_path: Path, cost: str) -> None:
     costs = tmp_path / "costs.json"
-    costs.write_text(f'{{"version": 2, {cost}}}')
+    costs.write_text(f'{{"version": {MACHINE_FORMAT}, {cost}}}')
     done = dtfctl("simulate", str(spec), "--model", "1MB:5ms", "--machine", str(costs), "--workers", "4")
     assert done.code == 2 and str(costs) in done.err, done.err
 

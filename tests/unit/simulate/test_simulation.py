@@ -10,14 +10,14 @@ import pytest
 from dtfctl.simulate import collectives
 from dtfctl.simulate.collectives import Codec, Group, seconds
 from dtfctl.simulate.engine import Cable, Clock, Host
-from dtfctl.simulate.measuring import (
+from dtfctl.simulate.fitting import (
     CROWDS,
     KINDS,
     KINDS_OF_CROWDS,
+    KINDS_OVER_PS,
     LAYER,
     LAYERS,
     MANY,
-    MEDIUM,
     SHORT,
     OverPs,
     Took,
@@ -142,7 +142,9 @@ def test_gradients_go_in_packs() -> None:
     assert Model("m", (5, 1 << 20, 10), 0.0).packs(is_coded=True) == [10, 1 << 20, 5]
 
 
-def test_measured_costs_are_found_again() -> None:
+@pytest.mark.parametrize(("asked_s", "asked_wait_s"), [(1e-5, 0.0), (1e-7, 4e-5)])
+def test_measured_costs_are_found_again(asked_s: float, asked_wait_s: float) -> None:
+    """Who looks out uses what nobody needs, and a message that is on its way uses nothing: one hides the other."""
     known = Machine(
         slowdown=1.0,
         crowded=1.0,
@@ -154,6 +156,10 @@ def test_measured_costs_are_found_again() -> None:
         wait_s=3e-5,
         again_s=2e-4,
         hop_wait_s=3e-4,
+        asked_message_s=4e-5,
+        asked_s=asked_s,
+        asked_hop_s=2e-4,
+        asked_wait_s=asked_wait_s,
         ask_s=7e-5,
         serve_s=9e-5,
         variable_s=2e-5,
@@ -170,6 +176,21 @@ def test_measured_costs_are_found_again() -> None:
         computes_2=1.2,
         computes_4=1.3,
         computes_8=1.5,
+        asked_messages_1=1.1,
+        asked_messages_2=1.2,
+        asked_messages_4=1.5,
+        asked_messages_8=1.9,
+        asked_copies_1=1.2,
+        asked_copies_2=1.3,
+        asked_copies_4=1.4,
+        asked_copies_8=2.2,
+        asked_computes_1=1.1,
+        asked_computes_2=1.1,
+        asked_computes_4=1.3,
+        asked_computes_8=1.4,
+        asked_busy_2=0.9,
+        asked_busy_4=0.95,
+        asked_busy_8=0.85,
         spread=0.0,
     )
     took: dict[tuple[int, tuple[int, ...]], Took] = {}
@@ -183,18 +204,21 @@ def test_measured_costs_are_found_again() -> None:
     # These are reduced one by one, and not in a pack as a strategy's are.
     more_s = took[1, MANY].cpu_s - took[1, SHORT].cpu_s
     took[2, MANY] = Took(0.0, took[2, SHORT].cpu_s + 2 * more_s + (len(MANY) - 1) * 2 * known.message_s)
-    messages_s, copied_s = 2 * known.message_s, MEDIUM[0] / known.cached_bytes_s
-    over_ps: dict[tuple[int, ...], OverPs] = {
-        variables: OverPs(
-            took[1, variables].cpu_s + known.ask_s + each_s + messages_s - (known.spared * copied_s if long else 0.0),
-            known.serve_s + each_s + messages_s + (known.applied * copied_s if long else 0.0),
-            simulate(
-                Scenario(Model("", variables, 1e-6 * sum(variables) / 4000), known, "ps-async", 1, Places([0, 0]), 1)
-            ).step_s,
-        )
-        for variables, long in ((SHORT, False), (MANY, False), (MEDIUM, True))
-        if (each_s := len(variables) * known.variable_s)
-    }
+    over_ps: dict[tuple[int, tuple[int, ...]], OverPs] = {}
+    for workers in (1, *(2 * each for each in (1, *CROWDS))):
+        for variables in KINDS_OVER_PS if workers == 1 else KINDS_OF_CROWDS:
+            alone_s = took[1, variables].cpu_s
+            model = Model("", variables, alone_s - known.step_s)
+            # Copies are found first, and what computing takes beside them after that.
+            slows: dict[str, Any] = (
+                {} if variables == LAYERS else {f"asked_computes_{each}": 1.0 for each in (1, 2, 4, 8)}
+            )
+            machine, places = replace(known, **slows), Places([0] * (workers + 1))
+            found = simulate(Scenario(model, machine, "ps-async", workers, places, 1))
+            copied_s = variables[0] / known.cached_bytes_s
+            own_s = len(variables) * known.variable_s + 2 * known.asked_message_s + known.asked_wait_s
+            ps_s = known.serve_s + own_s + known.applied * copied_s
+            over_ps[workers, variables] = OverPs(found.cpu_s / workers - ps_s, ps_s, found.step_s)
     refound = fitted(Machine(slowdown=1.0, crowded=1.0), took, over_ps)
     assert refound.spread == 0.02
     for name, value in asdict(known).items():
