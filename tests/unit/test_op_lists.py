@@ -65,6 +65,12 @@ LISTS = {
         ({"DynamicStitch", "ParallelDynamicStitch"}, "TensorFlow leaves them to the CPU"),
         ({"Identity", "StopGradient"}, "they do nothing in a graph that is not trained"),
     ],
+    "executor/regions.py": [
+        ({"MatMul", "_MatMulByFactor"}, "they may be steps of tapes: of what is beside them one op is worth a region"),
+    ],
+    "train/saveables.py": [
+        ({"Variable", "VariableV2", "VarHandleOp"}, "what a tensor that is to be saved must be the value of"),
+    ],
     "train/prefetching.py": [
         ({"ReadVariableOp", "Identity"}, "which ops read a variable, of each of its kinds"),
         ({"Identity", "CompressedTransfer"}, "what a read passes through beside its variable"),

@@ -17,17 +17,17 @@ import numpy as np
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import reads_of, ref_positions
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.registry import Into
 from dtfctl.runtime.kernels.native import machine, tape
 from dtfctl.runtime.kernels.native.compiler import Order
 from dtfctl.runtime.kernels.native.image import Image
 from dtfctl.runtime.kernels.native.tape import Step, Tape
+from dtfctl.runtime.kernels.registry import op_promises
 
 # Between two looks at whether the step was cancelled.
 _MOST_STEPS = 256
-# What gives a variable itself, what a caller has given, or a value that was kept.
-_HANDS_ON = frozenset(["VariableV2", "Variable", "VarHandleOp", "_Arg", "Const", "Placeholder", "TensorListPopBack"])
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,12 @@ def find_tapes(order: list[Node], known: Known, missing: list[Order]) -> Iterato
 
 
 def _passes(node: Node) -> bool:
-    """Tell whether the node's line may come before steps that it followed."""
-    return node.op in _HANDS_ON or (is_pure(node) or bool(reads_of(node)))
+    """Tell whether the node's line may come before steps that it followed: it writes to nobody's memory, and waits for
+    nobody."""
+    if not node.inputs:
+        # A variable itself, or what a caller has given.
+        return node.op not in RECVS
+    return is_pure(node) or bool(reads_of(node)) or op_promises(node.op, "changes_list")
 
 
 def _has_references(node: Node) -> bool:

@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,15 @@ IDLE, POSTED, TAKEN, REVOKED = range(4)
 PLACE = NEED = 4
 LEAST, STEP_WORDS = 5, 6
 _POST_WORDS = 64
+# Looks, 10 ms apart, for whether the thread has ended.
+_ENDS_WITHIN = 200
 
 # So long it looks for work, in seconds: to wake it takes some 20 us, and its core is somebody's.
 _PATIENCE_S = 100e-6
 # What it takes at least until a step of the other lane is known to be done, in seconds.
 _LATE_S = 0.5e-6
+# Of how many steps that could be next one is chosen.
+_LOOKED_AT = 8
 # Two lanes are to take so much of the time of one, at most, and their steps so long together, at least.
 _MOST_SHARE, LEAST_S = 0.8, 30e-6
 
@@ -81,19 +86,23 @@ def divide(
     for n in range(len(costs) - 1, -1, -1):
         rest[n] = costs[n] + max((rest[m] for m in after[n]), default=0.0)
     waits = [len(needed) for needed in before]
-    ready = [n for n, count in enumerate(waits) if not count]
+    ready = [(-rest[n], n) for n, count in enumerate(waits) if not count]
+    heapify(ready)
     ends, lane_of, place = [0.0] * len(costs), [0] * len(costs), [0] * len(costs)
     orders: tuple[list[int], list[int]] = ([], [])
     needs: tuple[list[int], list[int]] = ([], [])
     free = [0.0, 0.0]
     while ready:
+        # Of what most has to wait for, what can begin first.
+        some = [heappop(ready) for _ in range(min(len(ready), _LOOKED_AT))]
         starts = [
             [max([free[k], *(ends[m] + (_LATE_S if lane_of[m] != k else 0.0) for m in before[n])]) for k in (0, 1)]
-            for n in ready
+            for _, n in some
         ]
-        # What can begin first; of those, what most has to wait for.
-        at = min(range(len(ready)), key=lambda i: (min(starts[i]), -rest[ready[i]]))
-        n, (first, second) = ready.pop(at), starts[at]
+        at = min(range(len(some)), key=lambda i: min(starts[i]))
+        (_, n), (first, second) = some.pop(at), starts[at]
+        for one in some:
+            heappush(ready, one)
         k = int(second < first or (second == first and _is_at_home(n, before, lane_of, 1)))
         ends[n] = free[k] = (first, second)[k] + costs[n]
         lane_of[n], place[n] = k, len(orders[k])
@@ -102,7 +111,7 @@ def divide(
         for m in after[n]:
             waits[m] -= 1
             if not waits[m]:
-                ready.append(m)
+                heappush(ready, (-rest[m], m))
     if max(free) > _MOST_SHARE * sum(costs):
         return None
     return Lanes(orders, needs)
@@ -151,9 +160,14 @@ class _Second:
         self.post[ALIVE] = 0
         self.post[NUMBER] += 1
         address = self.post.ctypes.data + NUMBER * 8
-        while self._thread.is_alive():
+        for _ in range(_ENDS_WITHIN):
             ctypes.CDLL(None).syscall(202, ctypes.c_void_p(address), 129, 1, None)
             self._thread.join(0.01)
+            if not self._thread.is_alive():
+                return
+        # It is in a lane whose caller does not go on: what it runs and looks at stays as long as the process.
+        for held in (self.post, self._held):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
 
 _LOCK = threading.Lock()
