@@ -132,6 +132,8 @@ class _Planner:
         # Nodes in regions, and what others may keep of what regions give.
         self.regional: set[Node] = set()
         self.fresh: set[Output] = set()
+        # What is the same in every step, in the order of its elements.
+        self.in_order: dict[Output, Any] = {}
         self.pool = memory.pool()
         self.owners: dict[Output, Block] = {}
 
@@ -241,9 +243,12 @@ class _Planner:
         )
 
     def _array(self, output: Output) -> Any:
-        """Return the array that an output is in each time; None where it is another one."""
-        array = self.shaped.buffers.get(output, self.shaped.fixed.get(output))
-        return None if array is None else np.asarray(array)
+        """Return the array that an output is in each time, as machine code takes it; None where it is another one."""
+        if output in self.shaped.fixed and output not in self.in_order:
+            value = np.asarray(self.shaped.fixed[output])
+            # What is known may be a view, such as a constant that is transposed.
+            self.in_order[output] = None if value.dtype.hasobject else np.require(value, requirements=["C", "A"])
+        return self.shaped.buffers.get(output, self.in_order.get(output))
 
     # What is known ----------------------------------------------------------------------------------------------------
 

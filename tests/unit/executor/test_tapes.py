@@ -10,6 +10,7 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.runtime.executor import tapes as executor_tapes
+from dtfctl.runtime.kernels.into.registry import Unfit
 from dtfctl.runtime.kernels.native import lanes, machine, tape
 from dtfctl.runtime.kernels.native.tape import Tape
 from tests.unit.executor.test_fusion import node_by_node
@@ -123,6 +124,56 @@ def test_what_is_fed_may_be_of_another_shape_or_order() -> None:
     given = [*usual, values(16, 8).T, usual[0], values(5, 16), usual[1], np.repeat(usual[2], 2, 0)[::2], usual[3]]
     want, got, count = in_both(make, [{"x:0": x} for x in given])
     same(flat(want), flat(got))
+    assert count
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_what_is_the_same_in_each_step_may_be_in_any_order(adds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[Unfit] = []
+
+    class Watched(Tape):
+        def __call__(self, *values: Any) -> None:
+            try:
+                super().__call__(*values)
+            except Unfit as e:
+                refused.append(e)
+                raise
+
+    monkeypatch.setattr(executor_tapes, "Tape", Watched)
+
+    def make() -> Any:
+        x = tf.placeholder(tf.float32, [8, 16], name="x")
+        w = tf.transpose(tf.constant(values(16, 16)))
+        table = tf.transpose(tf.constant(values(16, 8, seed=5)))
+        for _ in range(3):
+            given = tf.sigmoid(x) * 2 + table if adds else tf.sigmoid(x) * 2
+            x = tf.tanh(tf.matmul(given, w)) * 3
+        return [x, tf.reduce_sum(x, 0)]
+
+    given = [{"x:0": values(8, 16, seed=k)} for k in range(8)]
+    want, _, _ = in_both(make, given)
+    as_written = tf.ConfigProto()
+    as_written.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    for config in (None, as_written):
+        with tf.Graph().as_default() as graph:
+            fetches = make()
+            with tf.Session(config=config) as session:
+                got = [session.run(fetches, {graph.get_tensor_by_name("x:0"): g["x:0"]}) for g in given]
+                assert tapes(session)
+        same(flat(want), flat(got))
+    assert not refused
+
+
+def test_constant_weights_of_many_products_are_shared_in_a_tape() -> None:
+    def make() -> Any:
+        x = tf.placeholder(tf.float32, [64, 96], name="x")
+        w = tf.constant(values(96, 96))
+        for _ in range(5):
+            x = tf.tanh(tf.matmul(tf.sigmoid(x) * 2, w)) * 3
+        return [tf.reduce_mean(x, 0)]
+
+    want, got, count = in_both(make, [{"x:0": values(64, 96, seed=k)} for k in range(8)])
+    same(flat(want), flat(got), 1e-5)
     assert count
 
 

@@ -19,6 +19,7 @@ from dtfctl.runtime.kernels.into.linear import _sum_of_rows
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.onednn import passes
 from dtfctl.runtime.kernels.onednn.find import find_library
+from dtfctl.runtime.kernels.onednn.library import Library
 
 F = np.dtype(np.float32)
 with_onednn = pytest.mark.skipif(find_library() is None, reason="oneDNN is not installed")
@@ -240,6 +241,8 @@ class Machine:
 
 class _Counting:
     """A library of two threads that notes for how many each pass is made, and by how many each runs."""
+
+    by_one_thread = Library.by_one_thread
 
     def __init__(self) -> None:
         self.count = 2

@@ -76,7 +76,8 @@ class Step:
         specs: the arrays it gets, in order, as far as it is known what they are; reads: how many of them it only reads.
         made_by: makes arrays of what a step gets that is none, by position; it raises `Unfit` where it cannot.
         pool: what its library would use besides the caller's thread; None where that is nothing.
-        cut: makes parts of it, two or more where they need nothing of each other, in the order in which they are run.
+        cut: makes parts of it, two or more where they need nothing of each other, in the order in which they are run;
+            none where it cannot be cut.
         held: what has to be there as long as the step is.
     """
 
@@ -134,11 +135,8 @@ def _cut(made: Compiled, words: Any) -> list[list[Part]]:
     total = max(sum(phase.nbytes for phase in made.phases), 1)
     found = []
     for n, phase in enumerate(made.phases):
-        middle = phase.blocks // 2
         parts = []
-        for first, end in ((0, middle), (middle, phase.blocks)):
-            if first == end:
-                continue
+        for first, end in _halved(phase.blocks):
             touched = [
                 (
                     t.array,
@@ -175,19 +173,24 @@ def halves(
         is_transposed: whether the first factor is: then each half reads all of it.
         make: of the first row and the end of a half its entry, words, and what is to be held.
     """
-    middle, last = rows // 2, len(specs) - 1
+    last = len(specs) - 1
+    by_rows = {last} if is_transposed else {0, last}
     parts = []
-    for first, end in ((0, middle), (middle, rows)):
-        if first < end:
-            entry, words, held = make(first, end)
-            by_rows = {last} if is_transposed else {0, last}
-            ranges = [(first, end) if n in by_rows else (0, rows) for n in range(len(specs))]
-            touched = [
-                (n, spec.nbytes * low // rows, spec.nbytes * high // rows, n == last)
-                for n, (spec, (low, high)) in enumerate(zip(specs, ranges))
-            ]
-            parts.append(Part(entry, words, (end - first) / rows, touched, held))
+    for first, end in _halved(rows):
+        entry, words, held = make(first, end)
+        ranges = [(first, end) if n in by_rows else (0, rows) for n in range(len(specs))]
+        touched = [
+            (n, spec.nbytes * low // rows, spec.nbytes * high // rows, n == last)
+            for n, (spec, (low, high)) in enumerate(zip(specs, ranges))
+        ]
+        parts.append(Part(entry, words, (end - first) / rows, touched, held))
     return parts
+
+
+def _halved(count: int) -> list[tuple[int, int]]:
+    """Divide rows into halves; one row is whole."""
+    middle = count // 2
+    return [(0, middle), (middle, count)] if middle else [(0, count)]
 
 
 @lru_cache(4)
@@ -299,8 +302,8 @@ class Tape:
         parts: list[tuple[int, Part]] = []
         groups: list[int] = []
         for n, (step, arrays) in enumerate(self._steps):
-            cut = step.cut() if step.cut is not None and costs[n] >= _CUT_S else [[_whole(step, arrays)]]
-            for together in cut:
+            cut = step.cut() if step.cut is not None and costs[n] >= _CUT_S else []
+            for together in cut or [[_whole(step, arrays)]]:
                 parts += [(n, part) for part in together]
                 groups += [len(groups)] * len(together)
         memories = [_memories(part, self._steps[n][1]) for n, part in parts]

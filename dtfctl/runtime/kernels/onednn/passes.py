@@ -143,9 +143,6 @@ def adapted(
             for_all.append(make())
         for_all[0].run(*arrays)
 
-    library.set_threads(1)
-    try:
+    with library.by_one_thread():
         for_one = make()
-    finally:
-        library.set_threads(count)
     return threaded(together, by_one(for_one.run, library.set_threads, count), count, claimed=claimed)

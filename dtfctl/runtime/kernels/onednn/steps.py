@@ -57,7 +57,7 @@ def product_step(
     def words(made: _Primitive, first: int) -> tuple[Any, Any]:
         memories = [library.memory(layout) for layout in made.layouts]
         given = arguments(**dict(zip(names, memories)))
-        begins = [first * inner * 4, *[0] * (len(specs) - 2), first * columns * 4]
+        begins = [first * inner * _FLOAT32.itemsize, *[0] * (len(specs) - 2), first * columns * _FLOAT32.itemsize]
         own = [
             library.address("memory_set_data_handle"),
             library.address("primitive_execute"),
@@ -78,7 +78,7 @@ def product_step(
         try:
             return [halves(rows, specs, False, part)]
         except OneDnnError:
-            return [halves(1, specs, False, lambda *_: (entry, *whole))]
+            return []
 
     whole = words(made, 0)
     makes = {} if made.packed is None else {1: _Form(made.packed.form, matrix, made.packed)}
