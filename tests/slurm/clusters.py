@@ -17,7 +17,7 @@ from dtfctl.launcher.model import ClusterStatus, JobEnded
 from dtfctl.launcher.spec.load import parse_spec
 from dtfctl.launcher.spec.model import ClusterSpec
 from tests.cluster.conftest import STUB_COMMAND, wait_until
-from tests.slurm.site import Site
+from tests.slurm.site import Site, sruns as of_site
 
 SOON = timedelta(seconds=10)
 TRAIN = """
@@ -118,12 +118,7 @@ def begin_now(site: Site, job: str) -> bool:
 
 def sruns(site: Site) -> list[tuple[int, int]]:
     """The `srun` of each step, and the second process of each, which looks after the first."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            is_srun = (folder / "cmdline").read_bytes().split(b"\0")[0] == b"srun"
-            if is_srun and f"SLURM_CONF={site.conf}".encode() in (folder / "environ").read_bytes():
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    parents = of_site(site.conf)
     return [(parent, pid) for pid, parent in parents.items() if parent in parents]
 
 

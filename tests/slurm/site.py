@@ -163,6 +163,8 @@ class Site:
         for name in self.names:
             for pid in pids_of_node(name, self.conf):
                 _signal(pid, signal.SIGKILL)
+        for pid in sruns(self.conf):  # an `srun` whose node has gone with its Slurm waits for ever
+            _signal(pid, signal.SIGKILL)
         self._daemons.clear()
 
     def _start(self, name: str, *words: str, **more: str) -> None:
@@ -206,6 +208,17 @@ def pids_of_node(name: str, conf: Path) -> list[int]:
         if is_there and f"SLURM_CONF={conf}".encode() in environ and words[0] != b"slurmd":
             found.append(int(folder.name))
     return found
+
+
+def sruns(conf: Path) -> dict[int, int]:
+    """The parent of each `srun` of this Slurm."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_srun = (folder / "cmdline").read_bytes().split(b"\0")[0] == b"srun"
+            if is_srun and f"SLURM_CONF={conf}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    return parents
 
 
 def free_ports(count: int) -> list[int]:

@@ -18,6 +18,7 @@ from dtfctl.launcher.errors import ClusterFailed, Conflict, DeadlineExpired, Lau
 from dtfctl.launcher.model import Event, JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.load import parse_spec
+from dtfctl.launcher.spec.model import ClusterSpec
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, wait_until
 from tests.faults.conftest import Measured
 from tests.slurm.clusters import (
@@ -251,20 +252,38 @@ def test_an_allocation_is_found_whose_number_was_never_heard(site: Site, monkeyp
 
 
 def test_inside_an_allocation_its_nodes_are_taken_and_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = site.ask("sbatch", "--parsable", "-N2", "-n2", "-o", "/dev/null", "--wrap", "sleep 1000").strip()
-    wait_until(lambda: "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t"), "it runs")
-    monkeypatch.setenv("SLURM_JOB_ID", job)
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    job = enter(site, monkeypatch)
     with pytest.raises(Conflict, match="has 2"):
         Cluster.up(spec_of("nodes: 3"), task_command=STUB_COMMAND)
-    text = f"cluster: {name()}\nprovider: slurm\ntasks: {{worker: 2}}\n"
-    cluster = bring_up(parse_spec(text, environ=dict(os.environ)))
+    cluster = bring_up(spec_inside())
     status = cluster.status()
     assert {host.name for host in status.hosts} == {"slurm-0", "slurm-1"}
     assert site.jobs() == [job]
     assert cluster.down() == ()
     assert site.jobs() == [job]
     wait_until(lambda: not agents(site), "agents have ended")
+
+
+def test_down_when_the_allocation_that_was_entered_has_just_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that ran there has ended with it, whether or not the controller has looked since."""
+    job = enter(site, monkeypatch)
+    cluster = bring_up(spec_inside())
+    site.ask("scancel", job)
+    assert cluster.down() == ()
+    assert not ClusterPaths.of(name()).info.exists()
+
+
+def enter(site: Site, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have a job of two nodes, as a user has, and be in its shell."""
+    job = site.ask("sbatch", "--parsable", "-N2", "-n2", "-o", "/dev/null", "--wrap", "sleep 1000").strip()
+    wait_until(lambda: "R" in site.ask("squeue", "-h", "-j", job, "-o", "%t"), "it runs")
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    return job
+
+
+def spec_inside() -> ClusterSpec:
+    return parse_spec(f"cluster: {name()}\nprovider: slurm\ntasks: {{worker: 2}}\n", environ=dict(os.environ))
 
 
 @pytest.mark.nightly

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _imp
+import contextlib
 import json
 import os
 import sys
@@ -46,6 +47,20 @@ def private(*parts: str) -> str:
     path = os.path.join(BASE, *parts)
     os.makedirs(path, mode=0o700, exist_ok=True)
     return path
+
+
+def entries(path: str) -> list[str]:
+    """List what is in a folder; nothing where it is gone, as another host with the same home may remove it."""
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
+
+
+def remove(path: str) -> None:
+    """Delete a file, unless another host with the same home has."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def read_mark(path: str) -> str:

@@ -14,15 +14,17 @@ from dtfctl.launcher.providers.host_base import (
     BASE,
     POLL_S,
     Trouble,
+    entries,
     private,
     read_mark,
+    remove,
     write_whole,
 )
 from dtfctl.launcher.providers.host_keys import forget_key, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 END_S = 10.0
@@ -52,7 +54,9 @@ def check_owner(request: dict[str, Any]) -> None:
     if stamp is None or stamp["authority"] == owner["authority"]:
         return
     if stamp["authority"] in owner["given_up"]:
-        evict_once(cluster, stamp)
+        with alone_in(os.path.join(BASE, "clusters", cluster)):
+            if read_stamp(cluster) == stamp:  # else another host with the same files has, and there is a new owner
+                evict(cluster)
         return
     raise Trouble("owner", *foreign(cluster, stamp, owner))
 
@@ -70,9 +74,50 @@ def foreign(cluster: str, stamp: dict[str, Any], owner: dict[str, Any]) -> tuple
     )
 
 
+def settle(cluster: str, host: str, owner: dict[str, Any]) -> None:
+    """Make the cluster this owner's, and this host one of those in its folder: no other that leaves takes that away.
+
+    Of several owners who come at once the first gets it.
+    """
+    while True:
+        with alone_in(os.path.join(BASE, "clusters", cluster)):
+            take_stamp(cluster, owner)
+            stamp = read_stamp(cluster)
+            if stamp is not None and stamp["authority"] == owner["authority"]:
+                private("clusters", cluster, "hosts", host)
+                return
+        check_owner({"do": "settle", "cluster": cluster, "owner": owner})
+
+
+@contextlib.contextmanager
+def alone_in(folder: str) -> Iterator[None]:
+    """Keep other hosts with the same home from settling in a cluster's folder, and from leaving it, meanwhile."""
+    while True:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # no file of its own, which would stay there
+        except FileNotFoundError:
+            continue  # another has just left it
+        try:
+            with contextlib.suppress(OSError):  # some shared disks have no locks on folders
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if is_same(lock, folder):
+                yield
+                return
+        finally:
+            os.close(lock)
+
+
+def is_same(fd: int, path: str) -> bool:
+    """Tell whether what is open still stands there."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
-    """Make the cluster this owner's from now on; of several who come at once the first gets it."""
-    private("clusters", cluster)
+    """Stamp a cluster as this owner's unless it is somebody's; by a link, as not every disk has locks."""
     path = stamp_path(cluster)
     fresh = f"{path}.{os.getpid()}"
     stamp = {key: value for key, value in owner.items() if key != "given_up"}
@@ -80,7 +125,7 @@ def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
     try:
         os.link(fresh, path)
     except FileExistsError:
-        check_owner({"do": "stamp", "cluster": cluster, "owner": owner})
+        return
     finally:
         os.unlink(fresh)
 
@@ -93,24 +138,20 @@ def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str,
     folder = os.path.join(BASE, "clusters", cluster)
     own = os.path.join(folder, "hosts", host)
     if not os.path.isdir(own):
-        others = os.listdir(os.path.dirname(own)) if os.path.isdir(os.path.dirname(own)) else []
+        others = entries(os.path.dirname(own))
         if others:
             raise Trouble("owner", f"cluster {cluster} knows it as {', '.join(others)}", "name it so in FILE")
         return {"found": False}
     keys = os.path.join(folder, "certificates")
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # no file of its own, which would stay there
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(folder):
         stamp = read_stamp(cluster)
         ours = stamp is not None and stamp["authority"] == owner["authority"]
         if not ours:
             kill(cluster, host, 0.0)
-            for name in [name for name in os.listdir(keys) if name.startswith("agent-")]:
-                os.unlink(os.path.join(keys, name))
+            for name in [name for name in entries(keys) if name.startswith("agent-")]:
+                remove(os.path.join(keys, name))
             fresh = {key: value for key, value in owner.items() if key != "given_up"}
             write_whole(stamp_path(cluster), json.dumps(fresh).encode())
-    finally:
-        os.close(lock)
     return {
         "found": True,
         "ours": ours,
@@ -121,30 +162,17 @@ def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str,
     }
 
 
-def evict_once(cluster: str, stamp: dict[str, Any]) -> None:
-    """Evict whose stamp that is, unless another host with the same files has: what is there now is a new owner's."""
-    lock = os.open(os.path.join(BASE, "clusters", cluster), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # some shared disks have no locks on folders
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if read_stamp(cluster) == stamp:
-            evict(cluster)
-    finally:
-        os.close(lock)
-
-
 def evict(cluster: str) -> int:
     """End everything of a cluster on this host and delete its files but logs and checkpoints; how much was ended."""
     import shutil
 
     ended = end_processes(cluster)
     folder = os.path.join(BASE, "clusters", cluster)
-    for host in os.listdir(os.path.join(folder, "hosts")) if os.path.isdir(os.path.join(folder, "hosts")) else ():
+    for host in entries(os.path.join(folder, "hosts")):
         forget_sockets(os.path.join(folder, "hosts", host))
     for name in ("hosts", "certificates"):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-    if os.path.exists(stamp_path(cluster)):
-        os.unlink(stamp_path(cluster))
+    remove(stamp_path(cluster))
     forget_key(key_of(cluster))
     return ended
 
@@ -237,7 +265,7 @@ def recorded(cluster: str) -> dict[int, int]:
     """Read the processes that agents of a cluster have noted: pid and start time."""
     found: dict[int, int] = {}
     hosts = os.path.join(BASE, "clusters", cluster, "hosts")
-    for host in os.listdir(hosts) if os.path.isdir(hosts) else ():
+    for host in entries(hosts):
         info = find(cluster, host)
         if info is not None:
             found[info["pid"]] = info["start_ticks"]
@@ -253,27 +281,27 @@ def recorded(cluster: str) -> dict[int, int]:
 
 
 def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
-    """Remove this host's own files, then what is empty; logs and checkpoints stay."""
+    """Remove this host's own files, and the last of those that share them also what is all hosts'.
+
+    Logs and checkpoints stay, and what another host has made, which may be about to use what is still empty.
+    """
     import shutil
 
     folder = os.path.join(BASE, "clusters", cluster)
-    own = os.path.join(folder, "hosts", host)
+    hosts, keys = os.path.join(folder, "hosts"), os.path.join(folder, "certificates")
+    own = os.path.join(hosts, host)
     forget_sockets(own)
     shutil.rmtree(own, ignore_errors=True)
-    keys = os.path.join(folder, "certificates")
-    for name in os.listdir(keys) if os.path.isdir(keys) else ():
+    for name in entries(keys):
         if name.startswith((f"agent-{host}.", f"task-{host}.")):
-            os.unlink(os.path.join(keys, name))
-    hosts = os.path.join(folder, "hosts")
-    if not os.path.isdir(hosts) or not os.listdir(hosts):
-        shutil.rmtree(keys, ignore_errors=True)
-        if os.path.exists(stamp_path(cluster)):
-            os.unlink(stamp_path(cluster))
-    for path, _folders, _files in os.walk(folder, topdown=False):
-        try:
-            os.rmdir(path)
-        except OSError:
-            continue  # something is in it that stays
+            remove(os.path.join(keys, name))
+    with alone_in(folder):
+        if not entries(hosts):
+            shutil.rmtree(keys, ignore_errors=True)
+            remove(stamp_path(cluster))
+            for path, _folders, _files in os.walk(folder, topdown=False):
+                with contextlib.suppress(OSError):  # something is in it that stays
+                    os.rmdir(path)
     return {}
 
 
@@ -294,7 +322,7 @@ def clusters_here(cluster: str, owner: dict[str, Any] | None, force: bool) -> li
     names: set[str] = {cluster} if cluster else set()
     for way in () if cluster else ((), ("controllers",)):
         folder = os.path.join(BASE, *way, "clusters")
-        names.update(os.listdir(folder) if os.path.isdir(folder) else ())
+        names.update(entries(folder))
     for name in sorted(names):
         stamp = read_stamp(name)
         is_ours = stamp is None or any(all(stamp[key] == mine[key] for key in mine) for mine in ownerships(owner))
@@ -334,12 +362,12 @@ def drop_controller(folder: str) -> None:
     """Drop what a controller knew, so that another owner's may be put there."""
     import shutil
 
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+    for name in entries(folder):
         path = os.path.join(folder, name)
         if name in ("certificates", "login", "run", "hosts", "studies"):
             shutil.rmtree(path, ignore_errors=True)
         elif os.path.isfile(path) and name != "job-ids.json":
-            os.unlink(path)
+            remove(path)
 
 
 def controllers_of(cluster: str) -> list[int]:

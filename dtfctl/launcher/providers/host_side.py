@@ -41,7 +41,7 @@ from dtfctl.launcher.providers.host_owner import (
     clean_all,
     end_controllers,
     end_strays,
-    take_stamp,
+    settle,
 )
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ def ensure(
         set_up(cluster, sync, setup)
         if python:
             check_python(python)
-        take_stamp(cluster, owner)
+        settle(cluster, host, owner)
         info = find(cluster, host)
         if info is None:
             say(stage="starting", detail="")

@@ -98,8 +98,13 @@ class LentProvider(RemoteProvider, Generic[Node]):
         return super().start_agent(host)
 
     def may_run(self, host: str) -> bool:
-        """Tell whether an agent was ever started there, on a node that is still lent: all ends with what lends it."""
-        return self._place(host) is not None and super().may_run(host)
+        """Tell whether an agent was ever started there, on a node that is still lent: all ends with what lends it.
+
+        Before what is lent is known it may be: who takes a cluster down must not pass it by.
+        """
+        with self._condition:
+            is_lent = self._lent is None or host in self._lent.places
+        return is_lent and super().may_run(host)
 
     def _reachable(self, endpoint: AgentEndpoint) -> AgentEndpoint:
         if answers(endpoint.address, KNOCK_S):

@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 MOST_STOPS_AT_ONCE = 64
 DOWN_SAID_EVERY_S = 5.0
 MOST_NAMED = 8
+LENDER_ENDS_S = 40.0
+"""The longest time for which `down` waits to hear whether hosts that are being taken back have been: Slurm leaves what
+runs there half a minute to end by itself."""
+LENDER_LOOK_S = 0.5
 
 
 class HostManager:
@@ -458,19 +462,23 @@ class HostManager:
             host.stage = ""
 
     def _stop_and_clean(self, name: str, host: Host, grace_s: float, delete_logs: bool) -> str:
-        try:
-            host.link.shutdown_agent(grace_s, delete_logs)
-        except LauncherError as error:
-            return f"host {name}: {error.message}"
-        finally:
-            host.link.close()
-        if not self._provider.may_run(name):
-            return ""
-        try:
-            self._provider.clean(name)
-        except LauncherError as error:
-            return f"host {name}: {error.message}"
-        return ""
+        deadline = time.monotonic() + LENDER_ENDS_S
+        while True:
+            try:
+                try:
+                    host.link.shutdown_agent(grace_s, delete_logs)
+                finally:
+                    host.link.close()
+                if self._provider.may_run(name):
+                    self._provider.clean(name)
+                return ""
+            except LauncherError as error:
+                if not self._provider.may_run(name):
+                    return ""  # it was lent, and all that ran there has ended with that
+                ends = isinstance(error, HostFailed) and error.cause == "queued" and not self.lending.ends_all
+                if not ends or time.monotonic() > deadline:
+                    return f"host {name}: {error.message}"
+            time.sleep(LENDER_LOOK_S)
 
 
 def wait_for(stops: Mapping[str, Future[str]], every_s: float) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -405,6 +406,125 @@ def test_cleaning_deletes_the_logs_where_the_file_puts_them(base: Path, tmp_path
     assert not (base / "clusters" / "lab").exists()
 
 
+class Meanwhile:
+    """Has something else done by another process when this one has made its number `at` call of the disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, work: Callable[[], object]) -> None:
+        self._at, self._work = at, work
+        self._own = threading.get_ident()
+        self._other: threading.Thread | None = None
+        self.calls = 0
+        self.raised: list[Exception] = []
+        for module, name in (
+            *((os, name) for name in ("listdir", "unlink", "rmdir", "scandir", "open", "stat")),
+            *((os.path, name) for name in ("exists", "isdir")),
+        ):
+            monkeypatch.setattr(module, name, self._counted(getattr(module, name)))
+
+    def _counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*words: Any, **more: Any) -> Any:
+            if threading.get_ident() == self._own:
+                self.calls += 1
+                if self.calls == self._at:
+                    self._other = threading.Thread(target=self._do)
+                    self._other.start()
+                    self._other.join(0.05)  # where it has to wait for this one, that goes on
+            return real(*words, **more)
+
+        return call
+
+    def _do(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self.raised.append(error)
+
+    def end(self) -> bool:
+        """Wait for the other; whether it was begun."""
+        if self._other is not None:
+            self._other.join()
+        return self._other is not None
+
+
+def hosts_that_share(base: Path, *names: str) -> Path:
+    """The files of a cluster whose hosts share a home; those of an agent that has ended."""
+    folder = base / "clusters" / "lab"
+    for name in names:
+        (folder / "hosts" / name / "tasks").mkdir(parents=True)
+        (folder / "hosts" / name / "state.json").write_text("{}")
+        for of in ("agent", "task"):
+            for end in ("key", "pem"):
+                (folder / "certificates").mkdir(exist_ok=True)
+                (folder / "certificates" / f"{of}-{name}.{end}").write_text("")
+    (folder / "certificates" / "ca.pem").write_text("")
+    stamp = {"authority": "a", "user": "u", "machine": "m", "folder": "f", "since": 0.0}
+    (folder / "owner.json").write_text(json.dumps(stamp))
+    (folder / "jobs" / "j" / "empty").mkdir(parents=True)
+    (folder / "logs").mkdir(exist_ok=True)
+    (folder / "logs" / "agent-node1.log").write_text("said")
+    return folder
+
+
+@pytest.mark.parametrize("how", ["clean", "clean_all"])
+def test_hosts_that_share_a_home_are_cleaned_at_the_same_time(base: Path, how: str) -> None:
+    """Wherever one is, when the other removes its files and those of the cluster."""
+
+    def clean(host: str) -> None:
+        if how == "clean":
+            host_owner.clean("lab", host)
+        else:
+            host_owner.clean_all("lab", None, force=True)
+
+    for at in range(1, 1000):
+        folder = hosts_that_share(base, "node1", "node2")
+        with pytest.MonkeyPatch.context() as patch:
+            meanwhile = Meanwhile(patch, at, lambda: clean("node2"))
+            clean("node1")
+            begun = meanwhile.end()
+        assert not meanwhile.raised, meanwhile.raised
+        if not begun:
+            assert at > 10
+            return
+        if how == "clean":
+            assert sorted(map(str, folder.rglob("*"))) == [str(folder / "logs"), str(folder / "logs/agent-node1.log")]
+        else:
+            assert not folder.exists()
+
+
+def test_a_host_that_leaves_takes_nothing_from_another_with_the_same_home(base: Path) -> None:
+    folder = hosts_that_share(base, "node1", "node2")
+    host_owner.clean("lab", "node1")
+    assert sorted(os.listdir(folder)) == ["certificates", "hosts", "jobs", "logs", "owner.json"]
+    assert os.listdir(folder / "hosts") == ["node2"]
+    assert (folder / "hosts" / "node2" / "tasks").exists() and (folder / "jobs" / "j" / "empty").exists()
+    assert sorted(os.listdir(folder / "certificates")) == [
+        *("agent-node2.key", "agent-node2.pem", "ca.pem", "task-node2.key", "task-node2.pem")
+    ]
+
+
+def test_a_host_that_comes_while_the_last_of_the_same_home_leaves_keeps_what_it_has_got(base: Path) -> None:
+    owner = {"authority": "a", "user": "u", "machine": "m", "folder": "f", "since": 0.0, "given_up": []}
+
+    def come() -> None:
+        host_owner.settle("lab", "node2", owner)
+        host_agent.put_certificates("lab", {"ca.pem": "", "agent-node2.key": ""})
+
+    for at in range(1, 1000):
+        folder = hosts_that_share(base, "node1")
+        with pytest.MonkeyPatch.context() as patch:
+            meanwhile = Meanwhile(patch, at, come)
+            host_owner.clean("lab", "node1")
+            begun = meanwhile.end()
+        assert not meanwhile.raised, meanwhile.raised
+        if not begun:
+            assert at > 10
+            return
+        assert os.listdir(folder / "hosts") == ["node2"]
+        assert {"ca.pem", "agent-node2.key"} <= {*os.listdir(folder / "certificates")}
+        assert json.loads((folder / "owner.json").read_text())["authority"] == "a"
+        shutil.rmtree(folder)
+
+
 def test_ending_one_of_two_clusters_of_a_name_leaves_the_key_of_the_other(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,9 +557,13 @@ def test_the_key_of_a_former_cluster_of_the_name_lets_nobody_in(base: Path, monk
     found = [line.split()[-3:] for line in keys.read_text().splitlines()[1:]]
     assert found == [["DDDD", "dtfctl-s", str(base)], ["CCCC", "dtfctl-t", str(base)]]
     former = {"authority": "old", "user": "u", "machine": "m", "folder": "f", "since": 0.0}
-    host_owner.take_stamp("t", {**former, "given_up": []})
-    owner = {**former, "authority": "new", "given_up": ["old"]}
-    host_owner.check_owner({"do": "ensure", "cluster": "t", "owner": owner})
+    host_owner.settle("t", "h", {**former, "given_up": []})
+    with pytest.raises(host_base.Trouble, match="its files here are gone"):
+        host_owner.settle("t", "g", {**former, "authority": "new", "given_up": []})
+    assert os.listdir(base / "clusters" / "t" / "hosts") == ["h"]
+    host_owner.settle("t", "g", {**former, "authority": "new", "given_up": ["old"]})
+    assert host_owner.read_stamp("t") == {**former, "authority": "new"}
+    assert os.listdir(base / "clusters" / "t" / "hosts") == ["g"]
     assert [line.split()[-2] for line in keys.read_text().splitlines()[1:]] == ["dtfctl-s"], "this one has none"
 
 

@@ -19,6 +19,7 @@ from dtfctl.launcher.providers.base import silent
 from dtfctl.launcher.providers.slurm import commands
 from dtfctl.launcher.providers.slurm.allocation import asked_for
 from dtfctl.launcher.providers.slurm.commands import Node, environment, first_error, parse_job, show_job
+from dtfctl.launcher.providers.slurm.provider import SlurmProvider
 from dtfctl.launcher.providers.slurm.reasons import explained
 from dtfctl.launcher.providers.slurm.step import srun_words, step_environment
 from dtfctl.launcher.spec.document import from_json, to_json
@@ -127,6 +128,18 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
 # ---------------------------------------------------------------------- the file
 
 SPEC = "cluster: lab\nprovider: slurm\ntasks: {ps: 1, worker: 2}\n"
+
+
+def test_what_may_run_on_a_node_is_not_passed_by_before_it_is_known_whether_it_is_lent(tmp_path: Path) -> None:
+    paths = ClusterPaths(tmp_path / "lab")
+    provider = SlurmProvider(paths)
+    try:
+        assert not provider.may_run("slurm-0")
+        paths.host("slurm-0").mkdir(parents=True)
+        (paths.host("slurm-0") / "endpoint.json").write_text("{}")
+        assert provider.may_run("slurm-0")
+    finally:
+        provider.close()
 
 
 def test_lent_hosts_have_names_of_their_own() -> None:
