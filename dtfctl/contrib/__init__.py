@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 __all__ = [
@@ -38,11 +39,15 @@ def __getattr__(name: str) -> Any:
     """Import one of them when it is asked for."""
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name not in __all__:
-        from dtfctl.runtime.api import missing
+    from dtfctl.runtime.api import missing
 
+    if name not in __all__:
         raise AttributeError(missing.explain(f"contrib.{name}"))
-    return importlib.import_module(f"{__name__}.{name}")
+    module = importlib.import_module(f"{__name__}.{name}")
+    for path, part in [("", module), *vars(module).items()]:
+        if isinstance(part, ModuleType) and part.__name__.startswith(f"{__name__}.{name}"):
+            missing.say_what_is_missing(part, f"contrib.{name}.{path}".rstrip("."))
+    return module
 
 
 def __dir__() -> list[str]:

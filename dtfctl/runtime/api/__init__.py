@@ -16,10 +16,12 @@ from dtfctl.protocol.config_pb2 import (
 from dtfctl.protocol.graph_pb2 import (
     AttrValue,
     GraphDef,
+    NameAttrList,
     NodeDef,
     OpDef,
 )
-from dtfctl.protocol.meta_graph_pb2 import MetaGraphDef
+from dtfctl.protocol.meta_graph_pb2 import MetaGraphDef, TensorInfo
+from dtfctl.protocol.summary_pb2 import HistogramProto, LogMessage, SummaryMetadata
 from dtfctl.protocol.tensor_pb2 import TensorProto
 from dtfctl.runtime import data, profiler, train
 from dtfctl.runtime.api import (
@@ -104,6 +106,8 @@ from dtfctl.runtime.framework.convert import (
     IndexedSlices,
     constant,
     convert_to_tensor,
+    convert_to_tensor_or_indexed_slices,
+    convert_to_tensor_or_sparse_tensor,
     register_tensor_conversion_function,
 )
 from dtfctl.runtime.framework.device_spec import (
@@ -151,6 +155,7 @@ from dtfctl.runtime.framework.registries import (
 from dtfctl.runtime.framework.tensor_shape import (
     Dimension,
     TensorShape,
+    dimension_at_index,
     dimension_value,
 )
 from dtfctl.runtime.framework.tensor_util import is_tensor, make_ndarray, make_tensor_proto
@@ -313,6 +318,7 @@ from dtfctl.runtime.ops.variable_collections import (
 from dtfctl.runtime.ops.variable_scope import (
     AUTO_REUSE,
     VariableScope,
+    create_partitioned_variables,
     get_local_variable,
     get_variable,
     get_variable_scope,
@@ -335,6 +341,7 @@ from dtfctl.runtime.ops.while_loop import (
 from dtfctl.runtime.platform import (
     app,
     flags as flags,
+    resource_loader,
     tf_logging as logging,
 )
 from dtfctl.runtime.platform.libraries import load_file_system_library, load_library, load_op_library
@@ -342,14 +349,19 @@ from dtfctl.runtime.platform.v2_behavior import (
     control_flow_v2_enabled,
     disable_control_flow_v2,
     disable_eager_execution,
+    disable_tensor_equality,
     disable_v2_behavior,
     disable_v2_tensorshape,
+    enable_control_flow_v2,
+    enable_tensor_equality,
+    enable_v2_tensorshape,
 )
 
 # What a namespace has, too, there mostly by a shorter name.
 extract_image_patches = image.extract_image_patches
 FIFOQueue = queue.FIFOQueue
 global_variables_initializer = initialize_all_variables = initializers.global_variables
+get_logger = logging.get_logger
 import_graph_def = graph_util.import_graph_def
 initialize_all_tables = lookup.initialize_all_tables
 local_variables_initializer = initialize_local_variables = initializers.local_variables
@@ -403,5 +415,6 @@ let_functions_take_ragged(vars(), [module for name, module in sys.modules.items(
 for _path, _module in {**vars()}.items():
     if isinstance(_module, ModuleType) and _module.__name__.startswith("dtfctl.runtime.") and _path[0] != "_":
         missing.say_what_is_missing(_module, _path)
-for _module, _below in ((config, "experimental"), (config, "threading"), (data, "experimental")):
-    missing.say_what_is_missing(getattr(_module, _below), f"{_module.__name__.rpartition('.')[2]}.{_below}")
+for _path in ("config.experimental", "config.threading", "data.experimental", "lookup.experimental"):
+    _above, _, _below = _path.partition(".")
+    missing.say_what_is_missing(getattr(vars()[_above], _below), _path)

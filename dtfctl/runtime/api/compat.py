@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework import tensor_shape as _tensor_shape
+from dtfctl.runtime.framework.tensor_shape import dimension_at_index
 
 v1: ModuleType
 """Set by `dtfctl.runtime`, which it is."""
@@ -62,11 +62,6 @@ def path_to_str(path: Any) -> Any:
 def dimension_value(dimension: Any) -> Any:
     """Return a Dimension's number, or the number itself."""
     return getattr(dimension, "value", dimension)
-
-
-def dimension_at_index(shape: Any, index: int) -> Any:
-    """Return one Dimension of a shape, unknown where its rank is."""
-    return _tensor_shape.Dimension(None) if shape.rank is None else shape.dims[index]
 
 
 def forward_compatible(year: int, month: int, day: int) -> bool:

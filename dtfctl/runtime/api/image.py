@@ -7,6 +7,7 @@ from dtfctl.runtime.api._shared.cropping import *
 from dtfctl.runtime.api._shared.image_files import *
 from dtfctl.runtime.ops.array_ops import (
     extract_image_patches,
+    extract_patches,
 )
 from dtfctl.runtime.ops.image_ops.boxes import (
     combined_non_max_suppression,

@@ -28,6 +28,7 @@ from dtfctl.runtime.ops.nn_ops import (
     batch_norm_with_global_normalization,
     batch_normalization,
     bias_add,
+    collapse_repeated,
     conv1d,
     conv1d_transpose,
     conv2d,
@@ -40,8 +41,10 @@ from dtfctl.runtime.ops.nn_ops import (
     convolution,
     crelu,
     ctc_beam_search_decoder,
+    ctc_beam_search_decoder_v2,
     ctc_greedy_decoder,
     ctc_loss,
+    ctc_loss_v2,
     depthwise_conv2d,
     depthwise_conv2d_native,
     dropout,
@@ -74,7 +77,7 @@ from dtfctl.runtime.ops.nn_ops import (
     with_space_to_batch,
     xw_plus_b,
 )
-from dtfctl.runtime.ops.raw_rnn import raw_rnn, static_bidirectional_rnn
+from dtfctl.runtime.ops.raw_rnn import raw_rnn, static_bidirectional_rnn, static_state_saving_rnn
 from dtfctl.runtime.ops.rnn import (
     bidirectional_dynamic_rnn,
     dynamic_rnn,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.protocol.summary_pb2 import SummaryDescription, TaggedRunMetadata
 from dtfctl.runtime.api._shared.summaries import *
 from dtfctl.runtime.ops.summary import (
     audio,

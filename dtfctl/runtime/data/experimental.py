@@ -10,6 +10,14 @@ from dtfctl.runtime.data.dataset import Dataset
 from dtfctl.runtime.data.files import CsvDataset as CsvDataset
 from dtfctl.runtime.data.iterator import Iterator
 from dtfctl.runtime.data.optional import Optional
+from dtfctl.runtime.data.reading import (
+    TFRecordWriter as TFRecordWriter,
+    from_list as from_list,
+    get_structure as get_structure,
+    make_batched_features_dataset as make_batched_features_dataset,
+    make_csv_dataset as make_csv_dataset,
+    parse_example_dataset as parse_example_dataset,
+)
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
@@ -175,6 +183,18 @@ class _SaveableIterator(SaveableObject):
 def prefetch_to_device(device: str, buffer_size: Any = None) -> Callable[[Any], Any]:
     """Read elements ahead: for `Dataset.apply`. They go to the device of the ops that take them."""
     return lambda dataset: dataset.prefetch(AUTOTUNE if buffer_size is None else buffer_size)
+
+
+def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Callable[[Any], Any]:
+    """Leave elements as they are: they go to the device of the ops that take them. For `Dataset.apply`."""
+    return lambda dataset: dataset
+
+
+def RandomDataset(
+    seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None
+) -> Any:
+    """Draw numbers in [0, 2**32) without an end, as `Dataset.random` does."""
+    return Dataset.random(seed, rerandomize_each_iteration, name)
 
 
 def get_single_element(dataset: Any) -> Any:

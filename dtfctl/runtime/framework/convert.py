@@ -225,6 +225,34 @@ def convert_to_tensor(
     return constant(value, wanted, name=name or "Const")
 
 
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Convert a value to a tensor; IndexedSlices and sparse tensors stay what they are.
+
+    Raises:
+        ValueError: these are of another type than `dtype`.
+    """
+    if not isinstance(value, (IndexedSlices, SparseTensor)):
+        return convert_to_tensor(value, dtype, name)
+    if dtype is not None and as_dtype(dtype).base_dtype is not value.dtype.base_dtype:
+        raise ValueError(f"Tensor conversion requested dtype {as_dtype(dtype).name} for one of {value.dtype.name}")
+    return value
+
+
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Convert a value to a tensor; a SparseTensor, or its value, to a SparseTensor.
+
+    Raises:
+        RuntimeError: a SparseTensor is of another type than `dtype`.
+    """
+    if type(value).__name__ == "SparseTensorValue":
+        value = SparseTensor(*value)
+    if not isinstance(value, SparseTensor):
+        return convert_to_tensor(value, dtype, name)
+    if dtype is not None and as_dtype(dtype).base_dtype is not value.dtype.base_dtype:
+        raise RuntimeError(f"Sparse dtype mismatch. Requested: {as_dtype(dtype).name}, Actual: {value.dtype.name}")
+    return value
+
+
 def _fits(value: Any, dtype: dtypes.DType) -> bool:
     """Tell whether an array of integers stays the same numbers in that type; True for what is no such array."""
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or not dtype.is_integer:

@@ -129,6 +129,12 @@ def dimension_value(dimension: Any) -> int | None:
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Return one Dimension of a shape, unknown where its rank is."""
+    dims = shape.dims
+    return Dimension(None) if dims is None else dims[index]
+
+
 def _size(dimension: Any) -> int | None:
     return None if isinstance(dimension, int) and dimension == -1 else Dimension(dimension).value
 

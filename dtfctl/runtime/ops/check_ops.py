@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.operands import typed_pair
 
 
@@ -255,3 +256,50 @@ def verify_tensor_all_finite(
     checked = array_ops.check_numerics(tensor, (msg if message is None else message) or "")
     with tensor.graph.control_dependencies([checked]):
         return array_ops.identity(tensor, name=name)
+
+
+def assert_shapes(
+    shapes: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+) -> Operation:
+    """Raise ValueError, or InvalidArgumentError in a step, unless tensors have shapes that fit each other.
+
+    Args:
+        shapes: a dict, or pairs, of tensors and the sizes of their dimensions: a number; a text that is the same size
+            wherever it stands; None or "." for any. "*" or ... first is any dimensions before those named.
+    """
+    given = [
+        (convert_to_tensor(x), _wanted_sizes(w)) for x, w in (shapes.items() if isinstance(shapes, dict) else shapes)
+    ]
+    known: dict[str, Any] = {}
+    checks: list[Operation] = []
+    said = {"data": data, "summarize": summarize}
+    with name_scope(name, "assert_shapes") as scope:
+        for x, wanted in given:
+            loose = bool(wanted) and wanted[0] in ("*", ...)
+            sizes = wanted[1:] if loose else wanted
+            check = assert_rank_at_least if loose else assert_rank
+            checks.append(check(x, len(sizes), message=message, **said))
+            for at, size in enumerate(sizes, -len(sizes)):
+                if size in (None, "."):
+                    continue
+                static = None if x.shape.rank is None else x.shape.as_list()[at]
+                have = array_ops.shape(x)[at] if static is None else static
+                want = known.setdefault(size, have) if isinstance(size, str) else int(size)
+                if isinstance(have, int) and isinstance(want, int):
+                    if have != want:
+                        raise ValueError(
+                            f"{message or ''} Tensor {x.name} must have size {want}, its shape is {x.shape}"
+                        )
+                    continue
+                if isinstance(have, int):
+                    known[size] = have
+                if have is not want:
+                    checks.append(assert_equal(have, want, message=message, **said))
+        return group(*checks, name=scope)
+
+
+def _wanted_sizes(wanted: Any) -> list[Any]:
+    """Return a shape's sizes as a list: a text is a size for each of its letters."""
+    if isinstance(wanted, (int, np.integer)):
+        return [wanted]
+    return list(wanted.as_list() if hasattr(wanted, "as_list") else wanted)

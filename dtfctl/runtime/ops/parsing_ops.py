@@ -16,6 +16,7 @@ from dtfctl.runtime.ops.op_defs.io import string_to_number
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
+    "SparseFeature",
     "VarLenFeature",
     "decode_csv",
     "parse_example",
@@ -45,6 +46,28 @@ class VarLenFeature(NamedTuple):
     """A feature of any number of values, parsed into a SparseTensor."""
 
     dtype: Any
+
+
+class SparseFeature(NamedTuple):
+    """A SparseTensor whose values stand in one feature, and the places of these in others.
+
+    Args:
+        index_key: the feature of the places, or a list of them, one for each dimension.
+        value_key: the feature of the values.
+        dtype: of the values.
+        size: of the dimension, or a list of sizes.
+        already_sorted: whether the places are in order.
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+    def places(self) -> list[str]:
+        """Return the features of the places."""
+        return [self.index_key] if isinstance(self.index_key, str) else list(self.index_key)
 
 
 class _Plan(NamedTuple):
@@ -78,19 +101,40 @@ def _plan(features: Mapping[str, Any]) -> _Plan:
             if fill is None:
                 fill = "" if dtype is dtypes.string else 0
             dense.append((key, dtype, as_shape([None]).concatenate(feature.shape), constant(fill, dtype)))
+        elif isinstance(feature, SparseFeature):
+            for part, kind in [*((k, dtypes.int64) for k in sorted(feature.places())), (feature.value_key, dtype)]:
+                known = dict(sparse).get(part)
+                if known not in (None, kind):
+                    raise ValueError(f"Conflicting type {kind} vs {known} for feature {part}.")
+                if known is None:
+                    sparse.append((part, kind))
         else:
             raise ValueError(f"Invalid feature {key}:{feature}.")
     return _Plan(sparse, dense)
 
 
-def _collect(plan: _Plan, outputs: Sequence[Any]) -> dict[str, Any]:
+def _collect(plan: _Plan, outputs: Sequence[Any], features: Mapping[str, Any]) -> dict[str, Any]:
     indices, values, shapes, dense = outputs
     result: dict[str, Any] = {}
     for (key, _), i, v, s in zip(plan.sparse, indices, values, shapes):
         result[key] = SparseTensor(i, v, s)
     for (key, *_), tensor in zip(plan.dense, dense):
         result[key] = tensor
-    return result
+    return _merge_sparse_features(result, features)
+
+
+def _merge_sparse_features(found: dict[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the tensors that are given by places and values, and leave out what they were made of."""
+    from dtfctl.runtime.ops.sparse_ops.conversion import sparse_merge
+
+    merged = {
+        key: sparse_merge(
+            [found[k] for k in feature.places()], found[feature.value_key], feature.size, None, feature.already_sorted
+        )
+        for key, feature in sorted(features.items())
+        if isinstance(feature, SparseFeature)
+    }
+    return {key: merged.get(key, found.get(key)) for key in {**found, **merged} if key in features}
 
 
 def parse_example(
@@ -109,7 +153,7 @@ def parse_example(
         sparse_types=[t for _, t in plan.sparse],
         dense_shapes=[d[2] for d in plan.dense],
     )
-    return _collect(plan, outputs)
+    return _collect(plan, outputs, features)
 
 
 def parse_single_example(
@@ -128,7 +172,7 @@ def parse_single_example(
         sparse_types=[t for _, t in plan.sparse],
         dense_shapes=[d[2] for d in plan.dense],
     )
-    return _collect(plan, outputs)
+    return _collect(plan, outputs, features)
 
 
 def decode_csv(

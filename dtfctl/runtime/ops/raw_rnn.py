@@ -7,9 +7,11 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import control_dependencies
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.array_ops import identity
 from dtfctl.runtime.ops.rnn import _dimension, static_rnn
 from dtfctl.runtime.ops.rnn_cell.base import RNNCell, zero_state_of
 from dtfctl.runtime.ops.tensor_array_ops import TensorArray
@@ -124,3 +126,28 @@ def _reversed(inputs: list[Any], lengths: Any) -> list[Any]:
     turned = apply_op("ReverseSequence", input=stacked, seq_lengths=lengths, seq_dim=0, batch_dim=1)
     parts = apply_op_outputs("Unpack", value=turned, num=len(inputs))
     return parts if isinstance(parts, list) else [parts]
+
+
+def static_state_saving_rnn(
+    cell: Any, inputs: Any, state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None
+) -> tuple[list[Any], Any]:
+    """Run a cell over a list of inputs from a state that something keeps from step to step, and give it the next one.
+
+    Args:
+        state_saver: has `state(name)`, which gives a state, and `save_state(name, state)`, which makes an op.
+        state_name: a name for each part of the cell's state, in its structure.
+
+    Raises:
+        ValueError: there are more or fewer names than parts of the state.
+    """
+    names, sizes = nest.flatten(state_name), nest.flatten(cell.state_size)
+    if len(names) != len(sizes):
+        raise ValueError(f"#names({len(names)}) does not match #elements of the cell's state ({len(sizes)})")
+    begin = nest.pack_sequence_as(cell.state_size, [state_saver.state(name) for name in names])
+    outputs, state = static_rnn(cell, inputs, begin, sequence_length=sequence_length, scope=scope)
+    parts = nest.flatten(state)
+    saved = [state_saver.save_state(name, part) for name, part in zip(names, parts, strict=True)]
+    with control_dependencies(saved):
+        outputs[-1] = nest.map_structure(identity, outputs[-1])
+        parts = [identity(part) for part in parts]
+    return outputs, nest.pack_sequence_as(cell.state_size, parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -178,6 +178,39 @@ def take_scopes(scopes: tuple[VariableScope, dict[str, int]]) -> None:
 def get_variable_scope() -> VariableScope:
     """Get the current scope of the default graph."""
     return _store().scope
+
+
+def create_partitioned_variables(
+    shape: Any,
+    slicing: Sequence[int],
+    initializer: Any,
+    dtype: Any = dtypes.float32,
+    trainable: bool = True,
+    collections: Any = None,
+    name: str | None = None,
+    reuse: Any = None,
+) -> list[Any]:
+    """Make the parts of one variable, cut along one axis; `get_variable` with a partitioner makes them as well.
+
+    Args:
+        slicing: the number of parts along each axis.
+
+    Raises:
+        ValueError: more than one axis is cut.
+    """
+    if sum(n > 1 for n in slicing) > 1:
+        raise ValueError(f"Can only slice a variable along one dimension: shape: {shape}, slicing: {slicing}")
+    with variable_scope(name, "PartitionedVariable", reuse=reuse):
+        whole = get_variable(
+            "part",
+            shape,
+            dtype,
+            initializer,
+            trainable=trainable,
+            collections=collections,
+            partitioner=lambda **_: list(slicing),
+        )
+    return list(whole)
 
 
 def get_variable(

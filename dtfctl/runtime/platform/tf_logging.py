@@ -12,6 +12,11 @@ _logger = logging.getLogger("dtfctl.user")
 _train_logger = logging.getLogger("dtfctl.train")
 
 
+def get_logger() -> logging.Logger:
+    """Return the logger that these functions write to."""
+    return _logger
+
+
 def set_verbosity(v: int) -> None:
     """Show messages from this level on, on stderr."""
     if not logging.getLogger().handlers:

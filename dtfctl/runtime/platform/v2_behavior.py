@@ -26,5 +26,31 @@ def disable_control_flow_v2() -> None:
     """Do nothing: loops and conditions are TensorFlow 1's."""
 
 
+def enable_control_flow_v2() -> None:
+    """Do nothing: loops and conditions are single ops with bodies already, under TensorFlow 1's names."""
+
+
+def enable_v2_tensorshape() -> None:
+    """Refuse to give items of a TensorShape as numbers.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("enable_v2_tensorshape: items of a TensorShape are Dimensions here; use shape.as_list()")
+
+
+def disable_tensor_equality() -> None:
+    """Do nothing: tensors are equal where they are the same."""
+
+
+def enable_tensor_equality() -> None:
+    """Refuse to let `==` compare values.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("enable_tensor_equality: `==` of tensors compares identity here; use tf.equal")
+
+
 def control_flow_v2_enabled() -> bool:
     return False

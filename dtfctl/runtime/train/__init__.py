@@ -53,6 +53,7 @@ _MODULES = {
         "exponential_decay",
         "inverse_time_decay",
         "linear_cosine_decay",
+        "noisy_linear_cosine_decay",
         "natural_exp_decay",
         "piecewise_constant",
         "piecewise_constant_decay",
@@ -83,6 +84,7 @@ _MODULES = {
     "session_manager": ("SessionManager",),
     "session_run_hook": ("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"),
     "summary_io": ("FileWriter", "FileWriterCache", "summary_iterator"),
+    "supervised_loop": ("basic_train_loop",),
     "supervisor": ("Supervisor",),
     "sync_replicas_optimizer": ("SyncReplicasOptimizer",),
     "training_util": (
@@ -92,7 +94,7 @@ _MODULES = {
         "get_or_create_global_step",
         "global_step",
     ),
-    "warm_starting": ("checkpoints_iterator", "init_from_checkpoint"),
+    "warm_starting": ("VocabInfo", "checkpoints_iterator", "init_from_checkpoint", "warm_start"),
 }
 _MESSAGES = {
     "config_pb2": ("ClusterDef", "JobDef", "ServerDef"),

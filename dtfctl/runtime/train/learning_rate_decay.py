@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops import random_ops
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
@@ -167,6 +168,31 @@ def linear_cosine_decay(
         cosine = _half_cosine(apply_mixed("Mul", _cast(2 * num_periods, rate), fraction))
         line = apply_mixed("AddV2", _cast(alpha, rate), apply_mixed("Sub", _cast(1, rate), fraction))
         return apply_mixed("Mul", rate, apply_mixed("AddV2", apply_mixed("Mul", line, cosine), _cast(beta, rate)))
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: float = 1.0,
+    variance_decay: float = 0.55,
+    num_periods: float = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """Decay the rate by a falling line, with noise that becomes smaller, times a cosine (Bello et al., 2017)."""
+    with name_scope(name, "NoisyLinearCosineDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        done = apply_mixed("Minimum", step, steps)
+        fraction = apply_mixed("RealDiv", done, steps)
+        grown = apply_mixed("Pow", apply_mixed("AddV2", _cast(1, rate), done), _cast(variance_decay, rate), "Pow")
+        spread = apply_mixed("Sqrt", apply_mixed("RealDiv", _cast(initial_variance, rate), grown))
+        noise = random_ops.random_normal([], stddev=spread)
+        cosine = _half_cosine(apply_mixed("Mul", _cast(2 * num_periods, rate), fraction))
+        line = apply_mixed("AddV2", _cast(alpha, rate), apply_mixed("Sub", _cast(1, rate), fraction))
+        noisy = apply_mixed("AddV2", line, noise)
+        return apply_mixed("Mul", rate, apply_mixed("AddV2", apply_mixed("Mul", noisy, cosine), _cast(beta, rate)))
 
 
 def cosine_decay_restarts(

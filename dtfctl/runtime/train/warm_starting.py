@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.graph_keys import device
-from dtfctl.runtime.framework.op_builder import make_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.ops.array_ops import concat, reshape
+from dtfctl.runtime.ops.init_ops import glorot_uniform_initializer
+from dtfctl.runtime.ops.math_ops import cast, equal, reduce_sum
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
-from dtfctl.runtime.ops.variable_collections import global_variables, local_variables
+from dtfctl.runtime.ops.variable_collections import global_variables, local_variables, trainable_variables
 from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.checkpoint_management import latest_checkpoint
 from dtfctl.runtime.train.checkpoint_utils import load_checkpoint
@@ -135,3 +139,115 @@ def _wait(folder: str, last: str | None, timeout: float | None) -> str | None:
         if left <= 0:
             return None
         time.sleep(left)
+
+
+class VocabInfo(NamedTuple):
+    """How rows of a variable, or columns with `axis=1`, follow a vocabulary that differs from the checkpoint's.
+
+    Args:
+        new_vocab, old_vocab: files of a word a line.
+        new_vocab_size, old_vocab_size: how many words of them count; all of the old ones where it is -1.
+        num_oov_buckets: rows after those of the words.
+        backup_initializer: of what the checkpoint does not have.
+        axis: 0 or 1.
+    """
+
+    new_vocab: Any
+    new_vocab_size: int
+    num_oov_buckets: int
+    old_vocab: Any
+    old_vocab_size: int = -1
+    backup_initializer: Any = None
+    axis: int = 0
+
+
+def warm_start(
+    ckpt_to_initialize_from: str,
+    vars_to_warm_start: Any = ".*",
+    var_name_to_vocab_info: Any = None,
+    var_name_to_prev_var_name: Any = None,
+) -> None:
+    """Have variables' initializers read a checkpoint.
+
+    Args:
+        ckpt_to_initialize_from: a checkpoint, or a folder whose newest is taken.
+        vars_to_warm_start: a regular expression of trainable variables' names, a list of such for all variables,
+            a list of variables, or None for those of `var_name_to_vocab_info`.
+        var_name_to_vocab_info: VocabInfo by the names of variables.
+        var_name_to_prev_var_name: other names in the checkpoint.
+
+    Raises:
+        ValueError: the checkpoint lacks a variable.
+    """
+    path = os.fspath(ckpt_to_initialize_from)
+    path = (latest_checkpoint(path) or path) if os.path.isdir(path) else path
+    renamed, words = dict(var_name_to_prev_var_name or {}), dict(var_name_to_vocab_info or {})
+    known = _by_name()
+    assigned = {}
+    for variable in _chosen(vars_to_warm_start):
+        info = variable._get_save_slice_info()
+        name = info.full_name if info else variable.op.name
+        if name not in words:
+            assigned[renamed.get(name, name)] = name
+    if assigned:
+        init_from_checkpoint(path, assigned)
+    for name, info in words.items():
+        for variable in known.get(name, ()):
+            _remap(variable, info, path, renamed.get(name, name))
+
+
+def _remap(variable: Any, info: VocabInfo, path: str, tensor: str) -> None:
+    """Have an initializer take rows, or columns, of a tensor in a checkpoint by their words.
+
+    Raises:
+        ValueError: the variable is cut into parts along its vocabulary, or has not one row for each word and bucket.
+    """
+    if info.axis not in (0, 1):
+        raise ValueError(f"Axis should be either 0 or 1, given {info.axis}")
+    rows, columns = variable.shape.as_list()
+    size = (rows, columns)[info.axis]
+    if size != info.new_vocab_size + info.num_oov_buckets:
+        raise ValueError(
+            f"{variable.op.name} has {size} along axis {info.axis}, its vocabulary {info.new_vocab_size} and "
+            f"{info.num_oov_buckets} buckets: it cannot be warm-started"
+        )
+    with device("/cpu:0"):
+        found, _ = make_op(
+            "GenerateVocabRemapping",
+            new_vocab_file=info.new_vocab,
+            old_vocab_file=info.old_vocab,
+            new_vocab_offset=0,
+            num_new_vocab=info.new_vocab_size,
+            old_vocab_size=info.old_vocab_size,
+        ).outputs
+        # Buckets are new words.
+        remapping = concat([found, constant([-1] * info.num_oov_buckets, dtypes.int64, [info.num_oov_buckets])], 0)
+        begin = info.backup_initializer or glorot_uniform_initializer()
+        fill = reshape(begin([rows, columns], variable.dtype.base_dtype), [-1])
+        nothing = constant([], dtypes.int64, [0])
+        missing = reduce_sum(cast(equal(remapping, -1), dtypes.int32)) * (columns, rows)[info.axis]
+        value = apply_op(
+            "LoadAndRemapMatrix",
+            ckpt_path=path,
+            old_tensor_name=tensor,
+            row_remapping=remapping if info.axis == 0 else constant(list(range(rows)), dtypes.int64),
+            col_remapping=nothing if info.axis == 0 else remapping,
+            initializing_values=fill[:missing],
+            num_rows=rows,
+            num_cols=columns,
+        )
+    value.set_shape(variable.shape)
+    variable.initializer = variable.assign(value).op
+    variable._initial_value = value
+
+
+def _chosen(which: Any) -> list[Any]:
+    if which is None:
+        return []
+    if isinstance(which, str):
+        return [v for v in trainable_variables() if re.match(which, v.op.name)]
+    found: list[Any] = []
+    for one in which:
+        named = [v for v in global_variables() if re.match(one, v.op.name)] if isinstance(one, str) else [one]
+        found += [v for v in named if v not in found]
+    return found

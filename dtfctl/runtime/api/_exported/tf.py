@@ -165,8 +165,11 @@ from dtfctl.runtime.ops.op_defs.math import (
 )
 from dtfctl.runtime.ops.op_defs.quantization import (
     fake_quant_with_min_max_args,
+    fake_quant_with_min_max_args_gradient,
     fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_gradient,
     fake_quant_with_min_max_vars_per_channel,
+    fake_quant_with_min_max_vars_per_channel_gradient,
 )
 from dtfctl.runtime.ops.op_defs.string import (
     as_string,

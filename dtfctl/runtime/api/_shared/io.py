@@ -11,6 +11,7 @@ from dtfctl.runtime.ops.io_ops import (
 from dtfctl.runtime.ops.parsing_ops import (
     FixedLenFeature,
     FixedLenSequenceFeature,
+    SparseFeature,
     VarLenFeature,
     decode_csv,
     parse_example,

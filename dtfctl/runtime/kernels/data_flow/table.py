@@ -285,7 +285,11 @@ class DenseHashTable(MutableHashTable):
         zeros: Any = np.zeros((unused, *self.value_shape), self.value_dtype.np)
         if self.value_dtype is dtypes.string:
             zeros[...] = b""
-        return np.concatenate([keys, empty]), np.concatenate([values, zeros])
+        # As TensorFlow keeps them: a row for each bucket, of single numbers too.
+        all_keys, all_values = np.concatenate([keys, empty]), np.concatenate([values, zeros])
+        return all_keys.reshape(len(all_keys), *(self.key_shape or (1,))), all_values.reshape(
+            len(all_values), *(self.value_shape or (1,))
+        )
 
     def _checked(self, keys: list[Any]) -> list[Any]:
         if self._empty in keys:
@@ -295,6 +299,10 @@ class DenseHashTable(MutableHashTable):
         return keys
 
     def import_values(self, keys: Any, values: Any) -> None:
+        if not self.key_shape and keys.ndim == 2 and keys.shape[1] == 1:
+            keys = keys[:, 0]
+        if not self.value_shape and values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
         pairs = zip(self._keys(keys), self._copied(self._values(keys, values)))
         new = {k: v for k, v in pairs if k != self._empty and k != self._deleted}
         with self.lock:

@@ -45,6 +45,7 @@ from dtfctl.runtime.ops.array_ops.quantization import dequantize, quantize, quan
 from dtfctl.runtime.ops.array_ops.rearranging import (
     batch_to_space,
     extract_image_patches,
+    extract_patches,
     matrix_transpose,
     pad,
     repeat,

@@ -171,6 +171,11 @@ def extract_image_patches(
     )
 
 
+def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+    """Take patches of images, each flattened into channels."""
+    return extract_image_patches(images, sizes, strides, rates, padding, name)
+
+
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:

@@ -34,7 +34,14 @@ from dtfctl.runtime.ops.nn_ops.convolutions import (
     erosion2d,
     separable_conv2d,
 )
-from dtfctl.runtime.ops.nn_ops.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
+from dtfctl.runtime.ops.nn_ops.ctc import (
+    collapse_repeated,
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_v2,
+    ctc_greedy_decoder,
+    ctc_loss,
+    ctc_loss_v2,
+)
 from dtfctl.runtime.ops.nn_ops.losses import (
     log_poisson_loss,
     sigmoid_cross_entropy_with_logits,

@@ -25,7 +25,6 @@ def banded_triangular_solve(
 
 define.op(
     "BatchMatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: type in {double, float}",
-    shape=lambda op: [op.inputs[-1].shape],
 )
 
 
@@ -80,7 +79,6 @@ def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
 @define.op(
     "MatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: type in {double, float, half, "
     "complex64, complex128}",
-    shape=lambda op: [op.inputs[-1].shape],
     exports=("matrix_solve", "linalg.matrix_solve", "linalg.solve"),
 )
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:

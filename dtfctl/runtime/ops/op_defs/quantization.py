@@ -38,11 +38,22 @@ def fake_quant_with_min_max_args(
     """Round values to what `num_bits` can represent in a fixed range."""
 
 
-define.op(
+@define.op(
     "FakeQuantWithMinMaxArgsGradient(gradients: float, inputs: float) -> (backprops: float); "
     "min: float = -6.0; max: float = 6.0; num_bits: int = 8; narrow_range: bool = false",
     shape="unchanged",
+    exports=("fake_quant_with_min_max_args_gradient", "quantization.fake_quant_with_min_max_args_gradient"),
 )
+def fake_quant_with_min_max_args_gradient(
+    gradients: Any,
+    inputs: Any,
+    min: float = -6.0,
+    max: float = 6.0,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Compute the gradient of fake_quant_with_min_max_args."""
 
 
 @define.op(
@@ -65,12 +76,23 @@ def fake_quant_with_min_max_vars(
     """Round values to what `num_bits` can represent in a range given by tensors."""
 
 
-define.op(
+@define.op(
     "FakeQuantWithMinMaxVarsGradient(gradients: float, inputs: float, min: float, "
     "max: float) -> (backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float); "
     "num_bits: int = 8; narrow_range: bool = false",
     shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
+    exports=("fake_quant_with_min_max_vars_gradient", "quantization.fake_quant_with_min_max_vars_gradient"),
 )
+def fake_quant_with_min_max_vars_gradient(
+    gradients: Any,
+    inputs: Any,
+    min: Any,
+    max: Any,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Compute the gradients of fake_quant_with_min_max_vars by its input and both ends of the range."""
 
 
 @define.op(
@@ -93,12 +115,28 @@ def fake_quant_with_min_max_vars_per_channel(
     """Round values to `num_bits`, with a range for each index of the last axis."""
 
 
-define.op(
+@define.op(
     "FakeQuantWithMinMaxVarsPerChannelGradient(gradients: float, inputs: float, min: float, "
     "max: float) -> (backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float); "
     "num_bits: int = 8; narrow_range: bool = false",
     shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
+    exports=(
+        "fake_quant_with_min_max_vars_per_channel_gradient",
+        "quantization.fake_quant_with_min_max_vars_per_channel_gradient",
+    ),
 )
+def fake_quant_with_min_max_vars_per_channel_gradient(
+    gradients: Any,
+    inputs: Any,
+    min: Any,
+    max: Any,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Compute the gradients of fake_quant_with_min_max_vars_per_channel by its input and both ends of the range."""
+
+
 define.op(
     "QuantizeAndDequantize(input: T) -> (output: T); signed_input: bool = true; num_bits: int = 8; "
     f"range_given: bool = false; input_min: float = 0.0; input_max: float = 0.0; T: {FLOATS}",

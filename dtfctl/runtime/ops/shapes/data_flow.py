@@ -45,5 +45,12 @@ def _dynamic_stitch(op: Operation) -> list[Any]:
 
 @register_shape("LookupTableFind", "LookupTableFindV2")
 def _find(op: Operation) -> list[Any]:
-    default = op.inputs[2].shape
+    table, keys, default = op.inputs[0].op, op.inputs[1].shape, op.inputs[2].shape
+    if table.type == "MutableHashTableOfTensorsV2":
+        return [keys.concatenate(table.attr("value_shape"))]
+    if table.type == "MutableDenseHashTableV2":
+        key = table.inputs[0].shape.rank
+        if key is None or keys.rank is None:
+            return [TensorShape(None)]
+        return [keys[: keys.rank - key].concatenate(table.attr("value_shape"))]
     return [op.inputs[1].shape if default.rank == 0 else TensorShape(None)]

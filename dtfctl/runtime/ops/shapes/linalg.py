@@ -45,12 +45,37 @@ def _log_determinant(op: Operation) -> Any:
     return _determinant(op) * 2
 
 
-@register_shape("MatrixTriangularSolve", "BatchMatrixTriangularSolve", "BandedTriangularSolve")
+@register_shape("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
 def _triangular(op: Operation) -> Any:
+    a, b = (t.shape.with_rank_at_least(2).dims_or_none for t in op.inputs)
+    if a is None or b is None:
+        return [TensorShape(None)]
+    batch = broadcast_static(TensorShape(a[:-2]), TensorShape(b[:-2]))
+    return [batch.concatenate([_rows(a, b), b[-1]])]
+
+
+def _rows(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> int | None:
+    """Return how many rows a square matrix and what it is multiplied with have; ValueError where they differ."""
+    side = TensorShape(a[-2:-1]).merge_with(a[-1:])
+    return side.merge_with(b[-2:-1]).as_list()[0]
+
+
+@register_shape("BandedTriangularSolve")
+def _banded(op: Operation) -> Any:
     a, b = (t.shape.dims_or_none for t in op.inputs)
     if a is None or b is None:
         return [TensorShape(None)]
     return [broadcast_static(TensorShape(a[:-2]), TensorShape(b[:-2])).concatenate(b[-2:])]
+
+
+@register_shape("MatrixSolve", "BatchMatrixSolve")
+def _solved(op: Operation) -> Any:
+    a, b = (t.shape.with_rank_at_least(2).dims_or_none for t in op.inputs)
+    if a is None:
+        return [op.inputs[1].shape]
+    if b is None:
+        b = (*a[:-1], None)
+    return [TensorShape(a[:-2]).merge_with(b[:-2]).concatenate([_rows(a, b), b[-1]])]
 
 
 @register_shape("MatrixSolveLs", "BatchMatrixSolveLs")

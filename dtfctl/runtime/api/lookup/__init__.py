@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.runtime.api._shared.tables import *
+from dtfctl.runtime.api.lookup import experimental
 from dtfctl.runtime.ops.lookup_ops import (
     DenseHashTable,
     HashTable,
