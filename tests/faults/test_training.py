@@ -128,6 +128,32 @@ def newest_checkpoint(folder: Path) -> int:
     return int(first_line.rpartition("-")[2].strip('"'))
 
 
+def stop_between_saves(cluster: Cluster, folder: Path) -> int:
+    """Freeze the ps at a moment after which no newer checkpoint can come from it; its pid.
+
+    Where it has written one that the chief has not named yet, the chief will, and restores that one then: a slow disk
+    takes seconds for the list.
+    """
+
+    def stop() -> int | None:
+        pid = pids(cluster)["ps/0"]
+        assert pid is not None
+        kill(pid, signal.SIGSTOP)
+        wait_until(lambda: all(state_of(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir()), "it stands")
+        newest = max(folder.glob("*.index"), key=lambda index: index.stat().st_mtime_ns)
+        if newest.stem == f"model.ckpt-{newest_checkpoint(folder)}":
+            return pid
+        kill(pid, signal.SIGCONT)
+        return None
+
+    found: int = wait_until(stop, "the chief has named all that the ps has written")
+    return found
+
+
+def state_of(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+
+
 @pytest.mark.fault(26)
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
 def test_a_damaged_checkpoint_is_refused_and_an_event_says_so(
@@ -138,8 +164,7 @@ def test_a_damaged_checkpoint_is_refused_and_an_event_says_so(
     saved = newest_checkpoint(folder) if (folder / "checkpoint").exists() else -1
     wait_until(lambda: (folder / "checkpoint").exists() and newest_checkpoint(folder) > saved, "a new checkpoint")
     after = max(event.seq for event in cluster.events())
-    ps = pids(cluster)["ps/0"]
-    kill(ps, signal.SIGSTOP)  # no newer checkpoint comes meanwhile
+    ps = stop_between_saves(cluster, folder)
     name = (folder / "checkpoint").read_text().splitlines()[0].split('"')[1]
     (data,) = folder.glob(f"{Path(name).name}.data-*")
     content = bytearray(data.read_bytes())
