@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from dtfctl.health.quarantine import ONE_INCIDENT_S
-from dtfctl.launcher.errors import NoSuchHost, UsageError
+from dtfctl.launcher.errors import NoSuchHost, PartlyDone, UsageError
+from dtfctl.launcher.messages.controller import LogsReply, LogsRequest
+from dtfctl.launcher.messages.controller_calls import READ_LOGS
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator.controller_client import FOLLOW_S, Connection
 from dtfctl.launcher.spec.model import (
     BadHostWhen,
     ClusterSpec,
@@ -288,3 +291,30 @@ def test_a_controller_that_starts_while_a_host_is_lost_moves_its_tasks(make: Mak
     cluster.start_controller()
     cluster.wait(lambda s: all(t.state == "running" and t.host != victim for t in s.tasks), "moved", 90.0)
     assert cluster.task("worker/1").incarnation > 100
+
+
+def test_what_others_wrote_is_read_while_agents_do_not_answer(make: Make) -> None:
+    """The controller answers before who asked gives it up: two agents stand still, at first unnoticed."""
+    groups = {"main": hosts("a", "b", "c", slots=1)}
+    cluster = make(spec_of(worker=2, host_groups=groups))
+    there = {name for name, host in cluster.places().items() if host == "c"}
+    cluster.cut("a")
+    cluster.cut("b")
+    connection = Connection(cluster.paths)
+
+    def read() -> LogsReply:
+        reply = connection.channel().call(READ_LOGS, LogsRequest("all"), timeout_s=FOLLOW_S)
+        assert not reply.final
+        assert "c" not in reply.unreachable
+        return reply
+
+    try:
+        wait_until(lambda: there == {chunk.next.process for chunk in read().chunks if chunk.data}, "what c has is read")
+        cluster.wait(lambda s: [h.state for h in s.hosts] == ["down", "down", "up"], "both are given up")
+        reply = read()
+        assert there == {chunk.next.process for chunk in reply.chunks}
+        assert reply.unreachable == ("a", "b")
+        with pytest.raises(PartlyDone, match="no answer from a, b"):
+            list(cluster.api().logs("all"))
+    finally:
+        connection.close()

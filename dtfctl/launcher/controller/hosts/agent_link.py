@@ -187,9 +187,11 @@ class AgentLink:
 
     # ------------------------------------------------------------------ calls from any thread
 
-    def read_logs(self, positions: list[LogPosition], *, wait_s: float, max_bytes: int, tail: int) -> list[LogChunk]:
+    def read_logs(
+        self, positions: list[LogPosition], *, wait_s: float, within_s: float, max_bytes: int, tail: int
+    ) -> list[LogChunk]:
         request = ReadLogsRequest(tuple(positions), max_bytes, wait_s, tail)
-        return list(self.channel().call(agent_calls.READ_LOGS, request, timeout_s=wait_s + 10.0).chunks)
+        return list(self.channel().call(agent_calls.READ_LOGS, request, timeout_s=wait_s + within_s).chunks)
 
     def shutdown_agent(self, grace_s: float, delete_logs: bool = False) -> None:
         """Stop the host's processes and its agent, which is first started again if it has died: it knows them."""

@@ -374,18 +374,21 @@ class HostManager:
     def lost(self) -> frozenset[str]:
         return frozenset(name for name, host in self.all.items() if host.state == "down")
 
+    def up(self) -> frozenset[str]:
+        return frozenset(name for name, host in self.all.items() if host.state == "up")
+
     def gpus(self) -> dict[str, int]:
         """Count the GPUs of each host, as reported."""
         return {name: host.report.gpus for name, host in self.all.items() if host.report is not None}
 
     def read_logs(
-        self, host: str, positions: list[LogPosition], *, wait_s: float, max_bytes: int, tail: int
+        self, host: str, positions: list[LogPosition], *, wait_s: float, within_s: float, max_bytes: int, tail: int
     ) -> list[LogChunk]:
-        """Read logs of one host; any thread."""
+        """Read logs of one host; any thread. Its agent has `within_s`, besides `wait_s`, to answer."""
         known = self.all.get(host)
         if known is None:
             raise NoSuchTask(f"there is no host {host}")
-        return known.link.read_logs(positions, wait_s=wait_s, max_bytes=max_bytes, tail=tail)
+        return known.link.read_logs(positions, wait_s=wait_s, within_s=within_s, max_bytes=max_bytes, tail=tail)
 
     # ------------------------------------------------------------------ commands
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.controller.state.store import read_events
@@ -60,6 +61,36 @@ LONGEST_WAIT_S = 20.0
 MOST_EVENTS = 1000
 MOST_LOG_BYTES = 4 * 2**20
 AGENT_AWAY_S = 0.1
+SILENT_S = 6.0
+"""The longest time that one call waits for agents that do not answer, all of them together: who called waits for the
+controller little longer (`controller_client.FOLLOW_S`), and would take it for the one that is silent."""
+UNHEARD_S = 1.0
+"""The same for one that is not known to be up."""
+
+
+class _Patience:
+    """How long one call still waits for agents that do not answer."""
+
+    def __init__(self) -> None:
+        self._left_s = SILENT_S
+
+    @property
+    def is_over(self) -> bool:
+        return self._left_s <= 0.0
+
+    def within_s(self, is_up: bool) -> float:
+        """How long the next one may take."""
+        return self._left_s if is_up else min(UNHEARD_S, self._left_s)
+
+    @contextlib.contextmanager
+    def on_silence(self) -> Iterator[None]:
+        """Count what it took to find that an agent does not answer."""
+        begun = time.monotonic()
+        try:
+            yield
+        except PeerUnavailable:
+            self._left_s -= time.monotonic() - begun
+            raise
 
 
 class ControllerService:
@@ -167,31 +198,39 @@ class ControllerService:
         }
         by_host: dict[str, list[LogPosition]] = defaultdict(list)
         held = {(item.host, item.process) for item in request.positions if item.hold}
-        for host, start in engine.read(lambda: engine.log_positions(request.selector)):
+        starts, up = engine.read(lambda: (engine.log_positions(request.selector), engine.hosts.up()))
+        for host, start in sorted(starts, key=lambda found: found[0] not in up):
             if (host, start.process) not in held:
                 by_host[host].append(known.get((host, start.process), start))
         wait_s = 0.0 if final else min(request.wait_s, LONGEST_WAIT_S)
         deadline = time.monotonic() + wait_s
         found: list[OutputChunk] = []
         away: set[str] = set()
+        patience = _Patience()
         at_end = not held
         while True:
             left = min(request.max_bytes or MOST_LOG_BYTES, MOST_LOG_BYTES)
             for host, positions in by_host.items():
                 alone = len(by_host) == 1
-                if left <= 0:  # the caller takes what there is before it gets more
+                if host in away or (patience.is_over and host not in up):
+                    at_end = False
+                    away.add(host)
+                    continue
+                if left <= 0 or patience.is_over:  # the caller takes what there is before it gets more
                     at_end = False
                     for position in positions:
                         found.append(_chunk(host, LogChunk(position, at_end=False)))
                     continue
                 try:
-                    chunks = engine.hosts.read_logs(
-                        host,
-                        positions,
-                        wait_s=min(1.0, max(0.0, deadline - time.monotonic())) if alone else 0.0,
-                        max_bytes=left,
-                        tail=request.tail,
-                    )
+                    with patience.on_silence():
+                        chunks = engine.hosts.read_logs(
+                            host,
+                            positions,
+                            wait_s=min(1.0, max(0.0, deadline - time.monotonic())) if alone else 0.0,
+                            within_s=patience.within_s(host in up),
+                            max_bytes=left,
+                            tail=request.tail,
+                        )
                 except (PeerUnavailable, NoSuchTask):  # it is away, or not one of the cluster any more
                     at_end = False
                     away.add(host)
