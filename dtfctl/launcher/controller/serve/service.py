@@ -79,7 +79,7 @@ class _Patience:
         return self._left_s <= 0.0
 
     def within_s(self, is_up: bool) -> float:
-        """How long the next one may take."""
+        """Return how long the next one may take."""
         return self._left_s if is_up else min(UNHEARD_S, self._left_s)
 
     @contextlib.contextmanager
