@@ -18,6 +18,7 @@ from tests.cluster.conftest import kill, pids
 
 PROGRAM = Path(__file__).with_name("estimator_program.py")
 WITH_EVALUATOR = {"ps": 2, "chief": 1, "worker": 1, "evaluator": 1}
+STEPS = 800
 
 
 def run(cluster: Cluster, folder: Path, steps: int, victims: list[str]) -> tuple[str, dict[str, Any]]:
@@ -61,12 +62,12 @@ def test_a_cluster_with_an_evaluator(home: Path, tmp_path: Path, victims: list[s
     """The chief and the worker train, the evaluator evaluates and exports what the last checkpoint has."""
     cluster = Cluster.up(ClusterSpec("t", {job: TaskGroup(n) for job, n in WITH_EVALUATOR.items()})).cluster
     assert cluster is not None
-    state, found = run(cluster, tmp_path / "model", 1500 if victims else 300, victims)
+    state, found = run(cluster, tmp_path / "model", 1500 if victims else STEPS, victims)
     assert (state, victims) == ("succeeded", [])
     assert found.keys() == {"chief/0", "worker/0", "evaluator/0"}
     assert (found["chief/0"], found["worker/0"]) == (None, None)
     evaluated = found["evaluator/0"]
-    assert evaluated["global_step"] >= 300
+    assert evaluated["global_step"] >= STEPS
     assert evaluated["mean_absolute_error"] < 0.1
     check_what_was_exported(tmp_path / "model")
 
@@ -75,9 +76,9 @@ def test_a_cluster_whose_first_worker_is_the_chief(home: Path, tmp_path: Path) -
     """Nobody else evaluates, so it does."""
     cluster = Cluster.up(ClusterSpec("t", {"ps": TaskGroup(1), "worker": TaskGroup(2)})).cluster
     assert cluster is not None
-    state, found = run(cluster, tmp_path / "model", 300, [])
+    state, found = run(cluster, tmp_path / "model", STEPS, [])
     assert state == "succeeded"
-    assert found["worker/0"]["global_step"] >= 300
+    assert found["worker/0"]["global_step"] >= STEPS
     assert found["worker/0"]["mean_absolute_error"] < 0.1
     assert found["worker/1"] is None
     check_what_was_exported(tmp_path / "model")
