@@ -22,7 +22,7 @@ from benchmarks.programs import Program
 from dtfctl.runtime.executor.planner import Planner
 from dtfctl.runtime.kernels.nn.common import Geometry, window_of
 from dtfctl.runtime.kernels.nn.conv import full_input_shape, is_pointwise
-from dtfctl.runtime.kernels.onednn.convolution import Convolution
+from dtfctl.runtime.kernels.onednn.convolution import FILTER_GRADIENT, FORWARD, INPUT_GRADIENT, Convolution
 from dtfctl.runtime.kernels.onednn.find import find_library
 from dtfctl.runtime.kernels.onednn.library import QUERY_DST, QUERY_SRC, QUERY_WEIGHTS, Library
 from dtfctl.runtime.kernels.onednn.passes import Pass
@@ -141,12 +141,12 @@ def _made(library: Library, work: Work) -> Callable[[], None]:
 def _made_convolution(library: Library, op: str, image: Shape, kernel: Shape, g: Geometry) -> Callable[[], None]:
     made = Convolution(library, image, kernel, g.output, g.strides, g.dilations, g.pads)
     x, w, y = _numbers(image), _numbers(kernel), _numbers((image[0], *g.output, kernel[-1]))
-    make, arrays = {
-        "Conv2D": (made._make_forward, (x, w, y)),
-        "Conv2DBackpropInput": (made._make_input_gradient, (y, w, x)),
-        "Conv2DBackpropFilter": (made._make_filter_gradient, (x, y, w)),
+    kind, arrays = {
+        "Conv2D": (FORWARD, (x, w, y)),
+        "Conv2DBackpropInput": (INPUT_GRADIENT, (y, w, x)),
+        "Conv2DBackpropFilter": (FILTER_GRADIENT, (x, y, w)),
     }[op]
-    run = make().run
+    run = made.made(kind).run
     return lambda: run(*arrays)
 
 

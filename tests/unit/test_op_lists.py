@@ -68,6 +68,13 @@ LISTS = {
     "executor/regions.py": [
         ({"MatMul", "_MatMulByFactor"}, "they may be steps of tapes: of what is beside them one op is worth a region"),
     ],
+    "executor/schedule.py": [
+        (
+            {"AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp"},
+            "what moving averages are updated by, and may wait",
+        ),
+        ({"Identity", "ReadVariableOp"}, "which ops read a variable, of each of its kinds"),
+    ],
     "train/saveables.py": [
         ({"Variable", "VariableV2", "VarHandleOp"}, "what a tensor that is to be saved must be the value of"),
     ],

@@ -5,15 +5,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
+from math import prod
 from operator import attrgetter
 from typing import NamedTuple
 
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph
-from dtfctl.runtime.framework.structural_ops import COLLECTIVE_START, RECVS
+from dtfctl.runtime.framework.structural_ops import COLLECTIVE_START, RECVS, VARIABLES
 
 _RANK = attrgetter("rank")
+_UPDATES = frozenset({"AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp"})
+_READS = frozenset({"Identity", "ReadVariableOp"})
+# Elements of a variable that is small.
+_SMALL = 1 << 14
 
 
 class Schedule(NamedTuple):
@@ -45,7 +50,7 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     """
     order = _in_rank_order(graph, may_block)
     if order is not None:
-        return Schedule(_with_late_reads(order, graph), True)
+        return Schedule(_settled(order, graph), True)
     position = {node: i for i, node in enumerate(graph)}
     left = {node: len(node.inputs) + len(node.control_inputs) for node in graph}
     consumers = graph.consumers()
@@ -84,7 +89,7 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     if len(order) != len(left):
         stuck = next(node for node, count in left.items() if count)
         raise InvalidArgumentError(f"Graph contains a cycle through node '{stuck.name}'", stuck.name)
-    return Schedule(_with_late_reads(order, graph), is_safe)
+    return Schedule(_settled(order, graph), is_safe)
 
 
 def _before_collectives(graph: NodeGraph) -> set[Node]:
@@ -141,6 +146,46 @@ def _in_rank_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[
         stage[node] = at
         stages[at].append(node)
     return list(chain.from_iterable(stages))
+
+
+def _settled(order: list[Node], graph: NodeGraph) -> list[Node]:
+    """Move what reads and what updates variables to where it belongs."""
+    return _with_late_updates(_with_late_reads(order, graph), graph)
+
+
+def _with_late_updates(order: list[Node], graph: NodeGraph) -> list[Node]:
+    """Move each update of a small variable to just before what needs it, or touches its variable.
+
+    The moving averages of a normalization would stand between what comes before and behind it otherwise, which can be
+    one call (kernels/native/tape.py). Of a large variable the new value would take room meanwhile.
+    """
+    updates = [node for node in order if node.op in _UPDATES and _is_small(node.inputs[0].node)]
+    if not updates:
+        return order
+    place = {node: i for i, node in enumerate(order)}
+    consumers = graph.consumers()
+    waits = [i for i, node in enumerate(order) if node.op in RECVS and not is_client_terminated(node)]
+    before: dict[int, list[Node]] = {}
+    for update in updates:
+        touching = [user for user, _ in (*consumers[update], *consumers[update.inputs[0].node])]
+        # What is read shares the variable's memory.
+        touching += [user for read in touching if read.op in _READS for user, _ in consumers[read]]
+        after = place[update]
+        ends = [at for at in (*(place[user] for user in touching if user in place), *waits) if at > after]
+        before.setdefault(min(ends, default=len(order)), []).append(update)
+    moved = {update for late in before.values() for update in late}
+    return [
+        item
+        for i, node in enumerate((*order, None))
+        for item in (*before.get(i, ()), node)
+        if item is not None and (item is not node or node not in moved)
+    ]
+
+
+def _is_small(variable: Node) -> bool:
+    """Tell whether a node is a variable that is known to be small."""
+    shape = variable.attr("shape") if variable.op in VARIABLES else None
+    return shape is not None and shape.is_fully_defined() and prod(shape.as_list()) <= _SMALL
 
 
 def _with_late_reads(order: list[Node], graph: NodeGraph) -> list[Node]:

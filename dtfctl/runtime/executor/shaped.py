@@ -417,7 +417,9 @@ class _Planner:
         if not work.into.by_rows:
             return work.into
         call = in_parts([self.fuser.stage(work)])
-        return work.into if call is None else replace(work.into, call=call, extras=(), step=None)
+        # What a form has besides is in the call.
+        step = None if work.into.extras else work.into.step
+        return work.into if call is None else replace(work.into, call=call, extras=(), step=step)
 
     # Where values are put ---------------------------------------------------------------------------------------------
 

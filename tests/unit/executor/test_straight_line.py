@@ -233,6 +233,54 @@ def test_everything_that_can_run_before_a_receive_does() -> None:
     assert order.index("live") < order.index("r") < order.index("neg")
 
 
+def averages(size: int = 3) -> GraphText:
+    """Make a chain of computations, and in between what updates a variable of `size` elements."""
+    g = GraphText()
+    g.add("v", "VariableV2", shape=[size], dtype="float32")
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("a", "Neg", "x", T="float32")
+    g.add("update", "AssignSub", "v", "a", T="float32")
+    g.add("b", "Neg", "a", T="float32")
+    g.add("c", "Neg", "b", T="float32")
+    return g
+
+
+def ordered(g: GraphText) -> list[str]:
+    graph = NodeGraph.from_graph_def(g.proto)
+    for rank, node in enumerate(graph):
+        node.rank = rank
+    return [n.name for n in sequential_order(graph, lambda n: False).order]
+
+
+def test_what_updates_a_small_variable_waits_for_what_needs_nothing_of_it() -> None:
+    assert ordered(averages())[-3:] == ["b", "c", "update"]
+
+
+def test_what_updates_a_large_variable_keeps_its_place() -> None:
+    assert ordered(averages(1 << 20))[-3:] == ["update", "b", "c"]
+
+
+@pytest.mark.parametrize("who", ["read", "user of a read", "after", "output", "update"])
+def test_who_has_to_do_with_a_small_variable_sees_it_updated(who: str) -> None:
+    g = averages()
+    if who == "read":
+        g.add("r", "Identity", "v", T="float32")
+        g.add("d", "Neg", "r", T="float32")
+    elif who == "user of a read":
+        g.add("r", "Identity", "v", T="float32")
+        g.add("e", "Neg", "r", T="float32")
+        g.add("d", "AddV2", "r", "c", T="float32")
+    elif who == "after":
+        g.add("d", "Neg", "c", "^update", T="float32")
+    elif who == "output":
+        g.add("d", "Identity", "update", T="float32")
+    else:
+        g.add("d", "AssignAdd", "v", "c", T="float32")
+    g.add("z", "Neg", "c", T="float32")
+    order = ordered(g)
+    assert order.index("c") < order.index("update") < order.index("d")
+
+
 def test_a_waiting_receive_ends_with_the_step() -> None:
     graph = NodeGraph.from_graph_def(transfers().proto)
     runner = Runner(graph_pb2.GraphDef())

@@ -1,4 +1,4 @@
-"""Tapes: machine code that follows machine code, by one thread and in two lanes."""
+"""Tapes: machine code that follows machine code, by one thread and by several."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dtfctl.runtime.framework.errors import InternalError
+from dtfctl.runtime.kernels.compiled import jit, loops
+from dtfctl.runtime.kernels.compiled.steps import loop_step
 from dtfctl.runtime.kernels.into.blas import step_by_blas
 from dtfctl.runtime.kernels.into.factors import Factor
-from dtfctl.runtime.kernels.into.registry import Unfit
-from dtfctl.runtime.kernels.native import lanes, machine, tape
+from dtfctl.runtime.kernels.into.registry import Spec, Unfit
+from dtfctl.runtime.kernels.native import crew, machine, tape
 from dtfctl.runtime.kernels.native.compiler import COMPILER
 from dtfctl.runtime.kernels.native.lanes import Memory, divide
 from dtfctl.runtime.kernels.native.tape import Step, Tape
+from dtfctl.runtime.kernels.nn.common import Window
+from dtfctl.runtime.kernels.onednn import convolution as convolutions
+from dtfctl.runtime.kernels.onednn.cache import convolution_for
+from dtfctl.runtime.kernels.onednn.convolution_steps import convolution_step
 from dtfctl.runtime.kernels.onednn.find import find_library
 from dtfctl.runtime.kernels.onednn.steps import gemm_step, product_step
 
@@ -129,10 +135,10 @@ def test_the_general_routine_multiplies_as_numpy_does(ta: bool, tb: bool, code: 
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+@pytest.mark.parametrize("rows, count", [(1, 2), (2, 2), (7, 2), (64, 2), (7, 3), (64, 5)])
 @pytest.mark.parametrize("ta, tb", BOTH)
 @pytest.mark.parametrize("by", ["blas", "float64", "onednn", "shared", "biased", "general"])
-def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int, code: Any) -> None:
+def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int, count: int, code: Any) -> None:
     sizes = (rows, 48, 64)
     dtype = F64 if by == "float64" else F32
     a, b, want = factors(sizes, ta, tb, dtype)
@@ -145,8 +151,8 @@ def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int,
     else:
         step = product_step(library(), sizes, tb, by == "biased", by == "shared")
     assert step is not None and step.cut is not None
-    ((*parts,),) = step.cut()
-    assert len(parts) == min(rows, 2) and sum(part.share for part in parts) == pytest.approx(1)
+    ((*parts,),) = step.cut(count)
+    assert len(parts) == min(rows, count) and sum(part.share for part in parts) == pytest.approx(1)
     row = values(64, seed=5)
     out = np.full_like(want, np.nan)
     given = [a, 0, *([row] if by == "biased" else []), out]
@@ -161,6 +167,111 @@ def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int,
         written = slice(begin // want.itemsize, end // want.itemsize)
         np.testing.assert_allclose(out.reshape(-1)[written], want.reshape(-1)[written], rtol=1e-4, atol=1e-4)
         assert np.isnan(out).sum() == out.size - (written.stop - written.start)
+
+
+CONVOLUTIONS = {
+    "same": ((6, 12, 12, 8), (3, 3, 8, 16), (1, 1), "SAME"),
+    "strided": ((6, 13, 12, 8), (3, 3, 8, 24), (2, 2), "SAME"),
+    "one channel": ((5, 28, 28, 1), (5, 5, 1, 32), (1, 1), "SAME"),
+    "valid": ((2, 14, 14, 32), (5, 5, 32, 64), (1, 1), "VALID"),
+}
+
+
+def passes(name: str) -> tuple[Any, dict[str, tuple[Any, list[Any], list[int], list[Any]]]]:
+    """Make a convolution, and of each of its passes the kind, its arrays, the places of operands, and its results."""
+    x_shape, w_shape, strides, padding = CONVOLUTIONS[name]
+    g = Window(strides, (1, 1), padding).geometry(x_shape[1:3], w_shape[:2])
+    library()
+    found = convolution_for(F32, x_shape, w_shape, g.output, g.strides, g.dilations, g.pads)
+    assert found is not None
+    x, w, bias, sizes = values(*x_shape), values(*w_shape, seed=4), values(w_shape[3], seed=5), np.zeros(4, np.int32)
+    y, dx, dw, db = (np.zeros((x_shape[0], *g.output, w_shape[3]), F32), *map(np.zeros_like, (x, w, bias)))
+    dy = values(*y.shape, seed=6)
+    biased, dw_too = np.zeros_like(y), np.zeros_like(dw)
+    found.forward(x, w, y)
+    found.biased(x, w, bias, biased)
+    found.input_gradient(dy, w, dx)
+    found.filter_gradient(x, dy, dw)
+    found.filter_and_bias_gradient(x, dy, dw_too, db)
+    return found, {
+        "forward": (convolutions.FORWARD, [x, w], [0, 1, 2], [y]),
+        "biased": (convolutions.BIASED, [x, w, bias], [0, 1, 2, 3], [biased]),
+        "input": (convolutions.INPUT_GRADIENT, [sizes, w, dy], [2, 1, 3], [dx]),
+        "filter": (convolutions.FILTER_GRADIENT, [x, sizes, dy], [0, 2, 3], [dw]),
+        "both": (convolutions.FILTER_AND_BIAS_GRADIENT, [x, dy], [0, 1, 2, 3], [dw, db]),
+    }
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("by", ["forward", "biased", "input", "filter", "both"])
+def test_a_convolution_is_a_step_and_parts_of_its_images(by: str, name: str, count: int, code: Any) -> None:
+    convolution, of = passes(name)
+    kind, given, places, want = of[by]
+    out = [np.full_like(array, np.nan) for array in want]
+    arrays = [*given, *out]
+    step = convolution_step(convolution, kind, [Spec(a.shape, a.dtype) for a in arrays], places)
+    assert step is not None and step.cut is not None
+    parts = [part for together in step.cut(count) for part in together] if count else []
+    assert sum(part.share for part in parts) == pytest.approx(1) or not count
+    steps = [replace(step, entry=part.entry, words=part.words, held=part) for part in parts] or [step]
+    run = Tape([(one, [0, *arrays[1:]]) for one in steps], code)
+    for _ in range(2):
+        run(arrays[0])
+        for a, b in zip(out, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+            a[:] = np.nan
+    # What is written, by what parts say.
+    for part, one in zip(parts, steps):
+        Tape([(one, [0, *arrays[1:]])], code)(arrays[0])
+        for n, array in enumerate(out, len(given)):
+            written = np.zeros(array.nbytes, bool)
+            for at, begin, end, is_written in part.touched:
+                if at == n and is_written:
+                    written[begin:end] = True
+            assert np.isnan(array.reshape(-1)[~written[::4]]).all()
+            array[:] = np.nan
+
+
+def pooled(dtype: Any) -> dict[str, tuple[Any, list[Any], list[Any], list[Any], bool]]:
+    """Make of each loop for pools what it is given, what else, its results, and whether it goes by rows."""
+    if not jit.is_available():
+        pytest.skip("numba is not installed")
+    x, least = values(6, 8, 8, 24, dtype=dtype), dtype.type(-1e30)
+    y, positive = np.zeros((6, 4, 4, 24), dtype), np.zeros((6, 4, 4, 24), dtype)
+    chosen, dx, dx_too, total = np.zeros(y.shape, np.uint8), np.zeros_like(x), np.zeros_like(x), np.zeros(24, dtype)
+    dy = values(*y.shape, dtype=dtype, seed=4)
+    loops.max_pool(x, y, 2, 2, least)
+    loops.max_pool_gradient(x, y, dy, dx, 2, 2, np.ones(24, bool))
+    loops.rectified_max_pool(x, positive, chosen, 2, 2)
+    loops.chosen_gradient(dy, chosen, dx_too, 2, 2)
+    loops.chosen_sum(dy, chosen, total, np.zeros(24, dtype))
+    return {
+        "max_pool": (loops.max_pool, [x], [2, 2, least], [y], True),
+        "gradient": (loops.max_pool_gradient, [x, y, dy], [2, 2, Spec((24,), np.dtype(bool))], [dx], True),
+        "rectified": (loops.rectified_max_pool, [x], [2, 2], [positive, chosen], True),
+        "its gradient": (loops.chosen_gradient, [dy, chosen], [2, 2], [dx_too], True),
+        "sum": (loops.chosen_sum, [dy, chosen], [Spec((24,), dtype)], [total], False),
+    }
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("name", ["max_pool", "gradient", "rectified", "its gradient", "sum"])
+def test_a_pool_is_a_step_and_parts_of_its_rows(name: str, dtype: Any, code: Any) -> None:
+    loop, given, more, want, is_by_rows = pooled(dtype)[name]
+    out = [np.zeros_like(array) for array in want]
+    arrays = [*given, *out]
+    step = loop_step(loop, [Spec(a.shape, a.dtype) for a in arrays], more, len(out), is_by_rows)()
+    assert step is not None and (step.cut is not None) == is_by_rows
+    for count in (0, 2, 5) if step.cut is not None else (0,):
+        parts = [part for together in step.cut(count) for part in together] if count and step.cut else []
+        assert len(parts) == count
+        steps = [replace(step, entry=part.entry, words=part.words, held=part) for part in parts] or [step]
+        for array in out:
+            array[:] = 77
+        Tape([(one, [0, *arrays[1:]]) for one in steps], code)(arrays[0])
+        for a, b in zip(out, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 # What a tape is given ---------------------------------------------------------------------------------------------
@@ -207,7 +318,7 @@ def test_a_product_that_fails_is_an_error(code: Any) -> None:
     step = product_step(library(), (32, 96, 64), False)
     assert step is not None
     words = step.words.copy()
-    # No primitive, which the library refuses.
+    # No stream, which the library refuses.
     words[machine.NUMBERS + 1 + 2] = 0
     run = Tape([(replace(step, words=words), [0, b, np.zeros_like(want)])], code)
     with pytest.raises(InternalError, match="DTF_NATIVE=0"):
@@ -257,31 +368,37 @@ def conflict(x: Any, y: Any) -> bool:
 
 
 @settings(max_examples=300, deadline=None)
-@given(memories=MEMORIES, data=st.data())
-def test_each_step_waits_for_those_whose_memory_it_shares(memories: Any, data: Any) -> None:
+@given(memories=MEMORIES, count=st.integers(2, 4), data=st.data())
+def test_each_part_waits_for_those_whose_memory_it_shares(memories: Any, count: int, data: Any) -> None:
     costs = [data.draw(st.sampled_from([1.0, 5.0])) for _ in memories]
-    found = divide(memories, costs)
+    found = divide(memories, costs, count)
     if found is None:
         return
-    assert sorted([*found.orders[0], *found.orders[1]]) == list(range(len(memories)))
-    # Lanes advance in any way that the needs allow.
-    done: tuple[list[int], list[int]] = ([], [])
+    assert len(found.orders) == count
+    assert sorted(n for order in found.orders for n in order) == list(range(len(memories)))
+    # In any order that what each waits for allows.
     ran: list[int] = []
     while len(ran) < len(memories):
-        may = [
-            k
-            for k in (0, 1)
-            if len(done[k]) < len(found.orders[k]) and found.needs[k][len(done[k])] <= len(done[1 - k])
-        ]
-        assert may, "both lanes wait"
-        k = data.draw(st.sampled_from(may))
-        n = found.orders[k][len(done[k])]
-        done[k].append(n)
-        ran.append(n)
+        ready = [n for n, of in enumerate(found.before) if n not in ran and set(of) <= set(ran)]
+        ran.append(data.draw(st.sampled_from(ready)))
     place = {n: at for at, n in enumerate(ran)}
     for n in range(len(memories)):
         for m in range(n):
             assert not conflict(memories[m], memories[n]) or place[m] < place[n]
+    # Each lane's order is one of them, too.
+    for n, of in enumerate(found.before):
+        order = next(order for order in found.orders if n in order)
+        assert all(order.index(m) < order.index(n) for m in of if m in order)
+
+
+def test_nobody_waits_for_what_is_waited_for_anyway() -> None:
+    steps = [
+        [Memory(0, 8, True)],
+        [Memory(0, 8, False), Memory(8, 9, True)],
+        [Memory(0, 9, False), Memory(9, 10, True)],
+    ]
+    found = divide([*steps, *([Memory(20 + n, 21 + n, True)] for n in range(9))], [1.0] * 12)
+    assert found is not None and list(found.before[:3]) == [[], [0], [1]]
 
 
 def test_what_follows_each_other_has_no_lanes() -> None:
@@ -318,7 +435,7 @@ def two_chains(length: int, code: Any) -> tuple[Tape, Callable[[], None]]:
 def in_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tapes are divided as soon as it is known how, and then run in lanes only."""
     monkeypatch.setattr(tape, "granted", lambda: 2)
-    monkeypatch.setattr(tape, "threaded", lambda together, alone, count: together)
+    monkeypatch.setattr(tape, "threaded", lambda together, alone, count, claimed: together)
     monkeypatch.setattr(tape, "LEAST_S", 0.0)
     monkeypatch.setattr(tape, "_CUT_S", 0.0)
     yield
@@ -363,23 +480,52 @@ def test_tapes_of_several_threads_do_not_disturb_each_other(code: Any) -> None:
 
 
 @pytest.mark.usefixtures("in_lanes")
-def test_a_lane_that_nobody_begins_is_taken_back(code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody = np.zeros(lanes._POST_WORDS, np.int64)
-    nobody[lanes.SYSTEM] = lanes.post(code, 1e9)[lanes.SYSTEM]
-    nobody[lanes.ALIVE] = 1
-    monkeypatch.setattr(tape, "post", lambda *_: nobody)
+def test_lanes_that_nobody_begins_are_the_callers(code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = crew.Crew(code, 1e9, 0)
+    monkeypatch.setattr(tape, "crew", lambda *_: nobody)
     run, check = divided(20, code)
     for _ in range(20):
         run(run.given)  # type: ignore[attr-defined]
         check()
-    assert nobody[lanes.NUMBER] == 20 and nobody[lanes.STATE] == lanes.REVOKED and not nobody[lanes.BUSY]
+    assert nobody.words[crew.NUMBER] == 20
+    assert not nobody.words[crew.CURRENT] and not nobody.words[crew.BUSY]
+
+
+@pytest.mark.usefixtures("in_lanes")
+def test_threads_of_another_job_do_not_keep_a_tape_from_being_dropped(code: Any) -> None:
+    for _ in range(30):
+        run, check = divided(3, code)
+        run(run.given)  # type: ignore[attr-defined]
+        check()
+        del run, check
+    workers = crew.crew(code, 1e9)
+    divided(3, code)
+    # Of those whose tapes are gone at most what a thread looks at is left.
+    assert len(workers._left) <= len(workers._threads) + 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.usefixtures("in_lanes")
+def test_as_many_threads_as_there_are_cores(threads: int, code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "granted", lambda: threads + 1)
+    monkeypatch.setattr(tape, "_MORE", 2.0)
+    workers = crew.Crew(code, 1e9, threads)
+    monkeypatch.setattr(tape, "crew", lambda *_: workers)
+    try:
+        run, check = divided(20, code)
+        for _ in range(200):
+            run(run.given)  # type: ignore[attr-defined]
+            check()
+    finally:
+        workers.end()
+    assert not any(thread.is_alive() for thread in workers._threads)
 
 
 _PROGRAM = """
     import os, sys
     import numpy as np
-    from dtfctl.runtime.kernels.native import lanes, tape
-    tape.granted, tape.threaded, tape.LEAST_S = (lambda: 2), (lambda together, alone, count: together), 0.0
+    from dtfctl.runtime.kernels.native import tape
+    tape.granted, tape.threaded, tape.LEAST_S = (lambda: 2), (lambda together, alone, count, claimed: together), 0.0
     sys.path.insert(0, {root!r})
     from tests.unit.kernels.test_tapes import divided
     run, check = divided(20, tape.image())

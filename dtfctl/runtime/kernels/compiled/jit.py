@@ -24,8 +24,10 @@ import numpy as np
 from dtfctl import later
 from dtfctl.runtime.framework.errors import InternalError
 from dtfctl.runtime.kernels.compiled import loops
+from dtfctl.runtime.kernels.into.registry import Spec
 from dtfctl.runtime.kernels.native import machine
 from dtfctl.runtime.kernels.native.compiler import Compiler, Process
+from dtfctl.runtime.kernels.native.image import Image
 from dtfctl.runtime.kernels.native.kept import Compiled, rules_of
 
 log = logging.getLogger(__name__)
@@ -97,7 +99,7 @@ class Loop:
         self._made: dict[tuple[Kind, ...], Callable[..., None]] = {}
 
     def __call__(self, *args: Any) -> None:
-        kinds = tuple(map(_kind, args))
+        kinds = tuple(map(kind_of, args))
         made = self._made.get(kinds)
         if made is None:
             made = self._made[kinds] = self.made_for(kinds)
@@ -117,7 +119,7 @@ class Loop:
             call = machine.function(found.image, ENTRY)
         except (OSError, AttributeError) as e:
             raise InternalError(f"{what} cannot be run: {e}. Set DTF_NUMBA=0 to do without.") from e
-        pack = struct.Struct("".join("q" * (5 + 2 * rank) if at else _PACKED[char] for char, rank, at in kinds)).pack
+        pack = struct.Struct("".join(map(packed_kind, kinds))).pack
         arrays = [bool(layout) for _, _, layout in kinds]
 
         def run(args: Sequence[Any]) -> None:
@@ -156,7 +158,26 @@ def _found(order: Ordered) -> Compiled | None:
 _PACKED = {"f": "f4x", "d": "d", "l": "q", "i": "i4x", "?": "?7x"}
 
 
-def _kind(arg: Any) -> Kind:
+def packed_kind(kind: Kind) -> str:
+    """Tell how `struct` packs an argument."""
+    char, rank, layout = kind
+    return "q" * (5 + 2 * rank) if layout else _PACKED[char]
+
+
+def code_of(name: str, kinds: Sequence[Kind]) -> Image | None:
+    """Find the code of a loop of `loops`, whose entry is "loop", compiled if it was not yet; None where it cannot be.
+
+    Raises:
+        InternalError: nothing was compiled for minutes.
+    """
+    found = _found(Ordered(name, "", tuple(kinds)))
+    return None if found is None else found.image
+
+
+def kind_of(arg: Any) -> Kind:
+    """Tell what kind of argument something is, or what is known of a contiguous array."""
+    if isinstance(arg, Spec):
+        return arg.dtype.char, len(arg.shape), "C"
     if isinstance(arg, np.ndarray):
         return arg.dtype.char, arg.ndim, "C" if arg.flags.c_contiguous else "A"
     if isinstance(arg, np.generic):
@@ -190,4 +211,4 @@ def _rules() -> str:
 _PROCESS = Process("dtfctl.runtime.kernels.compiled.compile")
 _COMPILER = Compiler(_PROCESS.compile, _PROCESS.end)
 
-__all__ = ["LEAST_BYTES", "compiled", "is_available", "jitted", "loops"]
+__all__ = ["LEAST_BYTES", "code_of", "compiled", "is_available", "jitted", "kind_of", "loops", "packed_kind"]

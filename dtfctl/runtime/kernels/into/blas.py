@@ -102,8 +102,8 @@ def step_by_blas(
         own += [first * (1 if ta else inner) * dtype.itemsize, first * columns * dtype.itemsize]
         return machine.table_of(machine.numbers_of(own, tape.described(specs, 1)))
 
-    def cut() -> list[list[Part]]:
-        return [tape.halves(rows, specs, ta, lambda first, end: (entry, words(first, end), memory))]
+    def cut(count: int) -> list[list[Part]]:
+        return [tape.rows_of(rows, count, specs, ta, lambda first, end: (entry, words(first, end), memory))]
 
     one = Pool(pool.address, pool.threads(), False) if may_use_threads and pool is not None else None
     makes: dict[int, Callable[[Any], Any]] = {} if held is None else {1: held}

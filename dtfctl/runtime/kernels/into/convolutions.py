@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,20 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
 from dtfctl.runtime.kernels.into.low_precision import BFLOAT16, gains
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
+from dtfctl.runtime.kernels.native.tape import Step
 from dtfctl.runtime.kernels.nn.common import Geometry, window_of
 from dtfctl.runtime.kernels.nn.conv import by_onednn, convolve, filter_gradient, input_gradient
-from dtfctl.runtime.kernels.onednn.convolution import Convolution
+from dtfctl.runtime.kernels.onednn.convolution import (
+    BIASED,
+    FILTER_AND_BIAS_GRADIENT,
+    FILTER_GRADIENT,
+    FORWARD,
+    INPUT_GRADIENT,
+    Convolution,
+    Kind,
+)
+from dtfctl.runtime.kernels.onednn.convolution_steps import convolution_step
+from dtfctl.runtime.kernels.onednn.library import OneDnnError
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 _FLOAT32 = np.dtype(np.float32)
@@ -44,7 +55,10 @@ def _conv2d(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     if not _images(x, w) or x.shape[-1] != w.shape[-2]:
         return None
     g = _geometry(k, x, w)
-    return None if g is None else Into(lambda x, w, out: convolve(contiguous(x), contiguous(w), g, out))
+    if g is None:
+        return None
+    step = _step(_convolution_of(k, inputs, outputs), FORWARD, [*inputs, *outputs], (0, 1, 2))
+    return Into(lambda x, w, out: convolve(contiguous(x), contiguous(w), g, out), step=step)
 
 
 @makes("Conv2DBackpropInput")
@@ -57,7 +71,8 @@ def _conv2d_backprop_input(k: KernelBuild, inputs: list[Any], outputs: list[Spec
     if g is None:
         return None
     channels = dx.shape[-1]
-    return Into(lambda sizes, w, dy, out: input_gradient(contiguous(dy), contiguous(w), g, channels, out))
+    step = _step(_convolution_of(k, inputs, outputs), INPUT_GRADIENT, [*inputs, *outputs], (2, 1, 3))
+    return Into(lambda sizes, w, dy, out: input_gradient(contiguous(dy), contiguous(w), g, channels, out), step=step)
 
 
 @makes("Conv2DBackpropFilter")
@@ -69,7 +84,24 @@ def _conv2d_backprop_filter(k: KernelBuild, inputs: list[Any], outputs: list[Spe
     g = _geometry(k, x, dw)
     if g is None:
         return None
-    return Into(lambda x, sizes, dy, out: filter_gradient(contiguous(x), contiguous(dy), g, dw.shape, out))
+    step = _step(_convolution_of(k, inputs, outputs), FILTER_GRADIENT, [*inputs, *outputs], (0, 2, 3))
+    return Into(lambda x, sizes, dy, out: filter_gradient(contiguous(x), contiguous(dy), g, dw.shape, out), step=step)
+
+
+def _step(
+    convolution: Convolution | None, kind: Kind, arrays: Sequence[Spec | None], places: Sequence[int]
+) -> Callable[[], Step | None] | None:
+    """Make what makes a pass a step of a tape; see `convolution_step`."""
+    if convolution is None or convolution.is_bfloat16 or convolution.library.is_forked:
+        return None
+
+    def make() -> Step | None:
+        try:
+            return convolution_step(convolution, kind, arrays, places)
+        except (OneDnnError, OSError):
+            return None
+
+    return make
 
 
 @may_use_onednn("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
@@ -108,11 +140,15 @@ def _convolve_with_bias(node: Node, around: Around) -> Iterator[Fusion]:
         if made is None or spec is None or convolution is None:
             continue
         operands = [*(around.root(e) for e in made.inputs), bias]
-        yield [Line(node, _biased(convolution), operands, [((node, 0), spec)], (made,))]
+        step = _step(convolution, BIASED, [*map(around.spec, operands), spec], (0, 1, 2, 3))
+        yield [Line(node, _biased(convolution, step), operands, [((node, 0), spec)], (made,))]
 
 
-def _biased(convolution: Convolution) -> Into:
-    return Into(lambda x, w, bias, out: convolution.biased(contiguous(x), contiguous(w), contiguous(bias), out))
+def _biased(convolution: Convolution, step: Callable[[], Step | None] | None) -> Into:
+    def call(x: Any, w: Any, bias: Any, out: Any) -> None:
+        convolution.biased(contiguous(x), contiguous(w), contiguous(bias), out)
+
+    return Into(call, step=step)
 
 
 @fuses("Conv2DBackpropFilter")
@@ -126,8 +162,14 @@ def _sum_up_bias(node: Node, around: Around) -> Iterator[Fusion]:
         total = around.spec((other, 0))
         if other.op == "BiasAddGrad" and total is not None and other.text_attr("data_format", "NHWC") == "NHWC":
             outputs = [((node, 0), made), ((other, 0), total)]
-            yield [Line(node, _filter_and_bias_gradient(convolution), [image, gradient], outputs, (other,))]
+            specs = [around.spec(image), around.spec(gradient), made, total]
+            step = _step(convolution, FILTER_AND_BIAS_GRADIENT, specs, (0, 1, 2, 3))
+            into = _filter_and_bias_gradient(convolution, step)
+            yield [Line(node, into, [image, gradient], outputs, (other,))]
 
 
-def _filter_and_bias_gradient(convolution: Convolution) -> Into:
-    return Into(lambda x, dy, dw, db: convolution.filter_and_bias_gradient(contiguous(x), contiguous(dy), dw, db))
+def _filter_and_bias_gradient(convolution: Convolution, step: Callable[[], Step | None] | None) -> Into:
+    def call(x: Any, dy: Any, dw: Any, db: Any) -> None:
+        convolution.filter_and_bias_gradient(contiguous(x), contiguous(dy), dw, db)
+
+    return Into(call, step=step)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.compiled.jit import compiled, loops
+from dtfctl.runtime.kernels.compiled.steps import loop_step
 from dtfctl.runtime.kernels.into.elementwise import is_float
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, Output, fuses
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
@@ -65,7 +66,7 @@ def _pooling(x: Spec, y: Spec, least: Any) -> Into | None:
     def at_once(x: Any, out: Any) -> None:
         loop(contiguous(x), out, height, width, least)
 
-    return Into(at_once, by_rows=True)
+    return Into(at_once, by_rows=True, step=loop_step(loops.max_pool, [x, y], [height, width, least], 1))
 
 
 def _pooling_gradient(loop: Callable[..., None], x: Spec, y: Spec) -> Into | None:
@@ -77,7 +78,8 @@ def _pooling_gradient(loop: Callable[..., None], x: Spec, y: Spec) -> Into | Non
     def at_once(x: Any, y: Any, grad: Any, out: Any) -> None:
         call(contiguous(x), contiguous(y), contiguous(grad), out, height, width, np.ones(y.shape[3], np.bool_))
 
-    return Into(at_once, by_rows=True)
+    free = Spec(y.shape[3:], np.dtype(np.bool_))
+    return Into(at_once, by_rows=True, step=loop_step(loop, [x, y, y, x], [height, width, free], 1))
 
 
 @makes("MaxPoolGrad", widened=True)
@@ -140,8 +142,14 @@ def _rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> _R
     def total(grad: Any, chosen: Any, out: Any) -> None:
         add_up(contiguous(grad), chosen, out, np.empty_like(out))  # type: ignore[misc]
 
-    chosen = Spec(y.shape, np.dtype(np.uint8))
-    return _Rectified(chosen, Into(forward, by_rows=True), Into(backward, by_rows=True), Into(total))
+    chosen, channels = Spec(y.shape, np.dtype(np.uint8)), Spec(y.shape[3:], y.dtype)
+    window = [height, width]
+    return _Rectified(
+        chosen,
+        Into(forward, by_rows=True, step=loop_step(loops.rectified_max_pool, [x, y, chosen], window, 2)),
+        Into(backward, by_rows=True, step=loop_step(loops.chosen_gradient, [y, chosen, x], window, 1)),
+        Into(total, step=loop_step(loops.chosen_sum, [y, chosen, channels], [channels], 1, is_by_rows=False)),
+    )
 
 
 def _window(x: Spec, y: Spec) -> tuple[int, ...]:

@@ -33,8 +33,6 @@ _MOST_ALONE = 1 << 18
 _LARGE = 1 << 22
 # From this on a factor that several products have is kept as oneDNN reads it.
 _PACKED = 1 << 20
-# From this on a product is no step of a tape, which one thread runs.
-_LONG = 1 << 23
 # From this on, without oneDNN, OpenBLAS's threads gain more than what they cost whoever comes next.
 _HUGE = 1 << 26
 # Of how many shapes it is known how they are multiplied best, at most.
@@ -150,13 +148,13 @@ def _step(
     biased: bool = False,
     is_shared: bool = False,
 ) -> Callable[[], Step | None] | None:
-    """Make what makes a product a step of a tape, where one thread does it as well as several.
+    """Make what makes a product a step of a tape.
 
     Args:
         beside_onednn: whether the plan has work for oneDNN.
     """
     size = prod(sizes)
-    if a.dtype not in (_FLOAT32, _FLOAT64) or not 0 < size < _LONG:
+    if a.dtype not in (_FLOAT32, _FLOAT64) or not size:
         return None
 
     def make() -> Step | None:

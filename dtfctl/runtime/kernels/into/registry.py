@@ -57,7 +57,7 @@ class Into:
             for what is no arithmetic. `zero` and `one` are numbers of the type.
         wants: what could be compiled, and then planned with; what several nodes are done by is not there before.
         beside_onednn: gives the form for plans that have work for oneDNN's threads, if it is another one.
-        step: gives the same as a step of a tape, for what one thread does as well as several; None where there is none.
+        step: gives the same as a step of a tape; None where there is none.
     """
 
     call: Callable[..., Any]

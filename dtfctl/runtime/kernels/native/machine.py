@@ -37,8 +37,8 @@ CONTIGUOUS, WRITABLE = 0x101, 0x400
 ARRAY_TYPE, TRUE, FALSE, INCREF, SAVE_THREAD, RESTORE_THREAD, DTYPES = range(7)
 # How many libraries use one thread while a tape runs: oneDNN and BLAS.
 TAPE_POOLS = 2
-# How many arrays a product gets at most: two factors, a row to add and what gets the product.
-MOST_OF_PRODUCT = 4
+# How many arrays a step that is no region gets at most.
+MOST_OF_STEP = 6
 # Functions of images that the interpreter calls; others are called by tapes, or are none.
 _BUILT_IN = ("region", "part")
 TYPES = ("f4", "f8", "i4", "i8", "b1", "u1")

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Node
-from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec
-from dtfctl.runtime.kernels.native import kept
 from dtfctl.runtime.kernels.native.calls import call_of
 from dtfctl.runtime.kernels.native.kept import Compiled
 from dtfctl.runtime.kernels.native.lowerable import Lowerable
@@ -25,10 +23,7 @@ from dtfctl.runtime.kernels.native.sketch import (
     Sketch,
     Step as SketchStep,
 )
-from dtfctl.runtime.kernels.native.tape import Step, step_of
-
-# A phase that touches more is no step of a tape, which one thread runs, where several may share it.
-_LONG_BYTES = 2 << 20
+from dtfctl.runtime.kernels.native.tape import step_of
 
 Output = tuple[Node, int]
 
@@ -99,9 +94,5 @@ class Region:
         operands = [of[n] for n in made.operands]
         specs = [s for s in map(self._spec, operands) if s is not None]
         scratch = (Spec((max(made.scratch, 1),), np.dtype(np.uint8)),)
-        into = Into(call_of(made, specs), scratch=scratch, is_guarded=True, step=partial(self._step, made, specs))
+        into = Into(call_of(made, specs), scratch=scratch, is_guarded=True, step=partial(step_of, made, specs))
         return into, operands
-
-    def _step(self, made: Compiled, specs: Sequence[Spec]) -> Step | None:
-        is_long = any(kept.is_shared(p.blocks, p.nbytes) and p.nbytes >= _LONG_BYTES for p in made.phases)
-        return None if is_long and shared_pool().size > 1 else step_of(made, specs)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,16 +25,20 @@ from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import threaded
 from dtfctl.runtime.kernels.native import machine
 from dtfctl.runtime.kernels.native.compiler import COMPILER
+from dtfctl.runtime.kernels.native.crew import crew
 from dtfctl.runtime.kernels.native.image import Image
 from dtfctl.runtime.kernels.native.kept import Compiled
-from dtfctl.runtime.kernels.native.lanes import LEAST, LEAST_S, NEED, PLACE, STEP_WORDS, Lanes, Memory, divide, post
+from dtfctl.runtime.kernels.native.lanes import AFTER, LEAST, LEAST_S, STEP_WORDS, Job, Lanes, Memory, divide
 
 _WORD = 8
-# Runs by which it becomes known how long steps take.
-_RUNS = 8
+# Runs by which it becomes known how long steps take: of tapes that take so long, in seconds, fewer will do.
+_RUNS, _FEW_RUNS, _LONG_S = 8, 2, 2e-3
 _NEVER = 2**62
-# Steps that take as long are cut into parts of their rows; longer than arrays are.
-_CUT_S, _FAR = 5e-6, 1 << 40
+# Steps that take as long are cut into parts of their rows, one for each lane, and more where these take longer than so
+# long; longer than arrays are.
+_CUT_S, _PART_S, _MOST_PARTS, _FAR = 5e-6, 0.5e-3, 4, 1 << 40
+# More lanes are to take so much of the time of fewer, at most.
+_MORE = 0.9
 clock = time.perf_counter
 
 
@@ -57,7 +62,8 @@ class Part:
     Attributes:
         entry, words: as of a step; it gets the same arrays.
         share: of the step's time.
-        touched: what it does to memory: which array, from where to where, and whether it is written.
+        touched: what it does to memory: which array, from where to where, and whether it is written; with -1 for the
+            array, at which addresses.
     """
 
     entry: int
@@ -76,8 +82,8 @@ class Step:
         specs: the arrays it gets, in order, as far as it is known what they are; reads: how many of them it only reads.
         made_by: makes arrays of what a step gets that is none, by position; it raises `Unfit` where it cannot.
         pool: what its library would use besides the caller's thread; None where that is nothing.
-        cut: makes parts of it, two or more where they need nothing of each other, in the order in which they are run;
-            none where it cannot be cut.
+        cut: makes parts of it, so many where they need nothing of each other, in the order in which they are run; none
+            where it cannot be cut.
         held: what has to be there as long as the step is.
     """
 
@@ -87,7 +93,7 @@ class Step:
     reads: int
     made_by: Mapping[int, Callable[[Any], Any]] = field(default_factory=dict)
     pool: Pool | None = None
-    cut: Callable[[], Sequence[Sequence[Part]]] | None = None
+    cut: Callable[[int], Sequence[Sequence[Part]]] | None = None
     held: Any = None
 
 
@@ -129,14 +135,14 @@ def step_of(made: Compiled, operands: Sequence[Spec]) -> Step | None:
     return Step(entry, words, operands, len(operands), cut=partial(_cut, made, words), held=held)
 
 
-def _cut(made: Compiled, words: Any) -> list[list[Part]]:
-    """Cut a region into halves of its phases."""
+def _cut(made: Compiled, words: Any, count: int) -> list[list[Part]]:
+    """Cut the phases of a region."""
     entry, held = machine.entry(made.image, "rows")
     total = max(sum(phase.nbytes for phase in made.phases), 1)
     found = []
     for n, phase in enumerate(made.phases):
         parts = []
-        for first, end in _halved(phase.blocks):
+        for first, end in divided(phase.blocks, count):
             touched = [
                 (
                     t.array,
@@ -163,20 +169,25 @@ def described(specs: Sequence[Spec], outputs: int) -> list[int]:
     return words
 
 
-def halves(
-    rows: int, specs: Sequence[Spec], is_transposed: bool, make: Callable[[int, int], tuple[int, Any, Any]]
+def rows_of(
+    rows: int,
+    count: int,
+    specs: Sequence[Spec],
+    is_transposed: bool,
+    make: Callable[[int, int], tuple[int, Any, Any]],
 ) -> list[Part]:
-    """Cut a product into halves of its rows.
+    """Cut a product into parts of its rows.
 
     Args:
+        count: of parts.
         specs: its factors, what is added to its rows if anything is, and itself.
-        is_transposed: whether the first factor is: then each half reads all of it.
-        make: of the first row and the end of a half its entry, words, and what is to be held.
+        is_transposed: whether the first factor is: then each part reads all of it.
+        make: of the first row and the end of a part its entry, words, and what is to be held.
     """
     last = len(specs) - 1
     by_rows = {last} if is_transposed else {0, last}
     parts = []
-    for first, end in _halved(rows):
+    for first, end in divided(rows, count):
         entry, words, held = make(first, end)
         ranges = [(first, end) if n in by_rows else (0, rows) for n in range(len(specs))]
         touched = [
@@ -187,10 +198,11 @@ def halves(
     return parts
 
 
-def _halved(count: int) -> list[tuple[int, int]]:
-    """Divide rows into halves; one row is whole."""
-    middle = count // 2
-    return [(0, middle), (middle, count)] if middle else [(0, count)]
+def divided(rows: int, count: int) -> list[tuple[int, int]]:
+    """Divide rows into parts, as long as each other but for one row."""
+    count = max(min(count, rows), 1)
+    ends = [rows * n // count for n in range(count + 1)]
+    return list(pairwise(ends))
 
 
 @lru_cache(4)
@@ -249,7 +261,7 @@ class Tape:
         looks: list[int] = []
         at = 0
         for n, (step, arrays) in enumerate(self._steps):
-            table[n, :PLACE] = step.entry, step.words.ctypes.data, begin + at * _WORD, len(arrays)
+            table[n, :AFTER] = step.entry, step.words.ctypes.data, begin + at * _WORD, len(arrays)
             for array in arrays:
                 if isinstance(array, int):
                     patches.append((begin + at * _WORD, array))
@@ -264,52 +276,61 @@ class Tape:
     def _made(self, lanes: Lanes | None = None, parts: Sequence[tuple[int, Part]] = ()) -> Callable[..., Any]:
         """Make the call that runs the steps: by the caller, or parts of them in lanes."""
         _, places, looked, room = self._held
-        table, in_lanes, held = self._table, [0] * 6, [self._held, self._steps]
+        in_lanes = [0, 0]
+        held: list[Any] = [self._held, self._steps]
         if lanes is not None:
-            table = self._table_of(parts)
-            # Those of the second lane are not done where it is taken back.
-            table[:, PLACE] = len(table)
-            table[lanes.orders[0], PLACE] = range(len(lanes.orders[0]))
-            tables = [table[order] for order in lanes.orders]
-            for ordered, needs in zip(tables, lanes.needs):
-                ordered[:, NEED] = needs
-            cycles = self._table[:, LEAST].sum()
-            posts = post(self._code, cycles / self._least)
-            in_lanes = [posts.ctypes.data, *(x for ordered in tables for x in (ordered.ctypes.data, len(ordered)))]
-            in_lanes.append(next((pool.set_threads for pool in self._pools if pool.is_threads_own), 0))
-            held += [list(parts), tables, posts]
+            rate = self._table[:, LEAST].sum() / self._least
+            set_threads = next((pool.set_threads for pool in self._pools if pool.is_threads_own), 0)
+            job, workers = Job(self._table_of(parts), lanes, set_threads, rate), crew(self._code, rate)
+            workers.publishes(self, job)
+            in_lanes = [workers.words.ctypes.data, job.address]
+            held += [list(parts), job, workers]
         pools = self._pools + [Pool(0, 0, False)] * (machine.TAPE_POOLS - len(self._pools))
         own = [
             *(len(self._sources), places.ctypes.data, len(places)),
             *(looked.ctypes.data, len(looked), room.ctypes.data),
-            *(table.ctypes.data, len(table), id(None)),
+            *(self._table.ctypes.data, len(self._table), id(None)),
             *(x for pool in pools for x in pool[:2]),
             *in_lanes,
         ]
         entry, memory = _loaded(self._code)
-        return machine.built_in(entry, machine.numbers_of(own, []), (memory, table, held))
+        return machine.built_in(entry, machine.numbers_of(own, []), (memory, self._table, held))
 
     def _learn(self, taken: float) -> None:
         """Note how long a run has taken, and divide the steps among lanes once that is known."""
         self._least = min(self._least, taken)
         self._unknown -= 1
-        if self._unknown:
+        if self._unknown > (_RUNS - _FEW_RUNS if self._least >= _LONG_S else 0):
             return
+        self._unknown = 0
         cycles = self._table[:, LEAST]
         costs = cycles * (self._least / max(cycles.sum(), 1))
         if self._least < LEAST_S:
             return
+        best: tuple[Lanes, list[tuple[int, Part]]] | None = None
+        count = 2
+        while count <= granted():
+            parts, groups = self._parts(costs, count)
+            memories = [_memories(part, self._steps[n][1]) for n, part in parts]
+            lanes = divide(memories, [float(costs[n]) * part.share for n, part in parts], count, groups)
+            if lanes is not None and (best is None or lanes.takes < best[0].takes * _MORE):
+                best = lanes, parts
+            count *= 2
+        if best is not None:
+            together = self._made(*best)
+            self._run = threaded(together, self._alone, len(best[0].orders), claimed=together)
+
+    def _parts(self, costs: Any, lanes: int) -> tuple[list[tuple[int, Part]], list[int]]:
+        """Cut the steps for so many lanes: each part with the number of its step, and of what it needs nothing of."""
         parts: list[tuple[int, Part]] = []
         groups: list[int] = []
         for n, (step, arrays) in enumerate(self._steps):
-            cut = step.cut() if step.cut is not None and costs[n] >= _CUT_S else []
+            count = lanes * min(max(int(costs[n] / lanes / _PART_S), 1), _MOST_PARTS)
+            cut = step.cut(count) if step.cut is not None and costs[n] >= _CUT_S else []
             for together in cut or [[_whole(step, arrays)]]:
                 parts += [(n, part) for part in together]
                 groups += [len(groups)] * len(together)
-        memories = [_memories(part, self._steps[n][1]) for n, part in parts]
-        lanes = divide(memories, [float(costs[n]) * part.share for n, part in parts], groups)
-        if lanes is not None:
-            self._run = threaded(self._made(lanes, parts), self._alone, 2)
+        return parts, groups
 
     def _table_of(self, parts: Sequence[tuple[int, Part]]) -> Any:
         """Make the table of some parts, which get what their steps get."""
@@ -341,7 +362,7 @@ class Tape:
                     given[n] = fitting
             ran = self._run(*given)
         if ran is None:
-            raise InternalError("a product of a library's has failed. Set DTF_NATIVE=0 to do without tapes.")
+            raise InternalError("a step by a library has failed. Set DTF_NATIVE=0 to do without tapes.")
         if not ran:
             raise Unfit
 
@@ -370,8 +391,10 @@ def _memories(part: Part, arrays: Sequence[Any]) -> list[Memory]:
     """List what a part does to memory. What arguments are in is nothing else's that a tape writes to."""
     found = []
     for n, begin, end, is_written in part.touched:
-        array = arrays[n]
-        if isinstance(array, int):
+        array = arrays[n] if n >= 0 else None
+        if array is None:
+            at = 0
+        elif isinstance(array, int):
             at = -(array + 1) * _FAR
         elif array.nbytes > 1:
             at = array.__array_interface__["data"][0]

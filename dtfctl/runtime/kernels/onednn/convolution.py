@@ -67,9 +67,9 @@ class Convolution:
         numbers = [*x, *w, *output, *strides, *dilations, *spans, *(side for pad in pads for side in pad)]
         if max(numbers) > _LARGEST:
             raise OneDnnError(f"a convolution with {max(numbers)} in its geometry, which the library counts in 32 bits")
-        self._library = library
-        self._images, self._is_bfloat16 = x[0], is_bfloat16
-        self._of_images: Callable[[int], Convolution] = lambda images: Convolution(
+        self.library = library
+        self.images, self.is_bfloat16 = x[0], is_bfloat16
+        self.of_images: Callable[[int], Convolution] = lambda images: Convolution(
             library, (images, *x[1:]), w, output, strides, dilations, pads, is_bfloat16
         )
         y = (x[0], *output, w[3])
@@ -82,123 +82,87 @@ class Convolution:
             for values in (strides, [d - 1 for d in dilations], [p[0] for p in pads], [p[1] for p in pads])
         ]
         self._lock = threading.Lock()
-        self._passes: dict[_Kind, Callable[..., None]] = {}
+        self._passes: dict[Kind, Callable[..., None]] = {}
         self._forward_pd = self._describe_forward()
         if is_bfloat16 and library.implementation(self._forward_pd).startswith(SLOW):
             raise OneDnnError("a convolution has a slow implementation only")
 
     def forward(self, x: Any, w: Any, out: Any) -> None:
-        self._pass(_FORWARD)(x, w, out)
+        self._pass(FORWARD)(x, w, out)
 
     def biased(self, x: Any, w: Any, bias: Any, out: Any) -> None:
         """Compute the convolution plus a bias for each filter."""
-        self._pass(_BIASED)(x, w, bias, out)
-
-    def rectified(self, x: Any, w: Any, bias: Any, out: Any) -> None:
-        """Compute the convolution plus a bias, and zero for what is below it then."""
-        self._pass(_RECTIFIED)(x, w, bias, out)
+        self._pass(BIASED)(x, w, bias, out)
 
     def input_gradient(self, dy: Any, w: Any, out: Any) -> None:
-        self._pass(_INPUT_GRADIENT)(dy, w, out)
+        self._pass(INPUT_GRADIENT)(dy, w, out)
 
     def filter_gradient(self, x: Any, dy: Any, out: Any) -> None:
-        self._pass(_FILTER_GRADIENT)(x, dy, out)
+        self._pass(FILTER_GRADIENT)(x, dy, out)
 
     def filter_and_bias_gradient(self, x: Any, dy: Any, out: Any, bias: Any) -> None:
-        self._pass(_FILTER_AND_BIAS_GRADIENT)(x, dy, out, bias)
+        self._pass(FILTER_AND_BIAS_GRADIENT)(x, dy, out, bias)
 
-    def _pass(self, kind: _Kind) -> Callable[..., None]:
+    def _pass(self, kind: Kind) -> Callable[..., None]:
         found = self._passes.get(kind)
         if found is None:
             with self._lock:
                 found = self._passes.get(kind)
                 if found is None:
-                    made = adapted(self._library, partial(kind.make, self), self._in_parts(kind))
+                    made = adapted(self.library, partial(self.made, kind), self._in_parts(kind))
                     found = self._passes[kind] = made
         return found
 
-    def _in_parts(self, kind: _Kind) -> Callable[..., None] | None:
+    def made(self, kind: Kind) -> Pass:
+        """Make a pass with as many threads as the library now gives to one."""
+        pd, operands = self.described(kind)
+        return Pass(self.library, pd, kind.results, (), **operands)
+
+    def _in_parts(self, kind: Kind) -> Callable[..., None] | None:
         """Make a pass that is done in parts of the images, which threads claim; None where there is none."""
         # What is summed up would be rounded too often.
-        if self._images < 2 or (self._is_bfloat16 and kind.sums):
+        if self.images < 2 or (self.is_bfloat16 and kind.sums):
             return None
+        return InParts(self.library, self.images, lambda n: self.of_images(n).made(kind), kind.cut, kind.sums)
 
-        def make(images: int) -> Pass:
-            return kind.make(self._of_images(images))
+    def described(
+        self, kind: Kind, has_scratch: bool = False
+    ) -> tuple[ctypes.c_void_p, dict[str, tuple[ctypes.c_void_p, int, int]]]:
+        """Describe a pass, and its operands by name: how the array lies, and what to ask the description for it.
 
-        return InParts(self._library, self._images, make, kind.cut, kind.sums)
-
-    def _make_forward(self) -> Pass:
+        Args:
+            has_scratch: the memory that it computes in is an argument.
+        """
         x, w, y = self._plain
-        return Pass(
-            self._library,
+        attributes = self.library.attributes(has_scratch=True) if has_scratch else None
+        bias = self._bias if "bias" in kind.names or "diff_bias" in kind.names else None
+        if kind is INPUT_GRADIENT:
+            pd = self._describe("convolution_backward_data", *self._wanted, attributes=attributes)
+        elif "diff_weights" in kind.names:
+            wanted = (*self._wanted[:2], bias, self._wanted[2])
+            pd = self._describe("convolution_backward_weights", *wanted, attributes=attributes)
+        else:
             # Not the hint of the gradients: how many threads it has was settled when that was made.
-            self._describe_forward(),
-            1,
-            src=(x, QUERY_SRC, 0),
-            weights=(w, QUERY_WEIGHTS, 0),
-            dst=(y, QUERY_DST, 0),
-        )
+            pd = self._describe_forward(bias, attributes)
+        arrays = {
+            "src": (x, QUERY_SRC, 0),
+            "weights": (w, QUERY_WEIGHTS, 0),
+            "bias": (self._bias, QUERY_WEIGHTS, 1),
+            "dst": (y, QUERY_DST, 0),
+            "diff_src": (x, QUERY_DIFF_SRC, 0),
+            "diff_dst": (y, QUERY_DIFF_DST, 0),
+            "diff_weights": (w, QUERY_DIFF_WEIGHTS, 0),
+            "diff_bias": (self._bias, QUERY_DIFF_WEIGHTS, 1),
+        }
+        return pd, {name: arrays[name] for name in kind.names}
 
-    def _make_biased(self, attributes: ctypes.c_void_p | None = None) -> Pass:
-        x, w, y = self._plain
-        return Pass(
-            self._library,
-            self._describe_forward(self._bias, attributes),
-            1,
-            src=(x, QUERY_SRC, 0),
-            weights=(w, QUERY_WEIGHTS, 0),
-            bias=(self._bias, QUERY_WEIGHTS, 1),
-            dst=(y, QUERY_DST, 0),
-        )
-
-    def _make_rectified(self) -> Pass:
-        return self._make_biased(self._library.then_relu())
-
-    def _make_input_gradient(self) -> Pass:
-        pd = self._describe("convolution_backward_data", *self._wanted)
-        x, w, y = self._plain
-        return Pass(
-            self._library,
-            pd,
-            1,
-            diff_dst=(y, QUERY_DIFF_DST, 0),
-            weights=(w, QUERY_WEIGHTS, 0),
-            diff_src=(x, QUERY_DIFF_SRC, 0),
-        )
-
-    def _make_filter_gradient(self) -> Pass:
-        x, w, y = self._plain
-        return Pass(
-            self._library,
-            self._describe_filter_gradient(None),
-            1,
-            src=(x, QUERY_SRC, 0),
-            diff_dst=(y, QUERY_DIFF_DST, 0),
-            diff_weights=(w, QUERY_DIFF_WEIGHTS, 0),
-        )
-
-    def _make_filter_and_bias_gradient(self) -> Pass:
-        x, w, y = self._plain
-        return Pass(
-            self._library,
-            self._describe_filter_gradient(self._bias),
-            2,
-            src=(x, QUERY_SRC, 0),
-            diff_dst=(y, QUERY_DIFF_DST, 0),
-            diff_weights=(w, QUERY_DIFF_WEIGHTS, 0),
-            diff_bias=(self._bias, QUERY_DIFF_WEIGHTS, 1),
-        )
-
-    def _describe_filter_gradient(self, bias: ctypes.c_void_p | None) -> ctypes.c_void_p:
-        x, w, y = self._wanted
-        return self._describe("convolution_backward_weights", x, w, bias, y)
-
-    def _describe(self, name: str, *operands: ctypes.c_void_p | None) -> ctypes.c_void_p:
+    def _describe(
+        self, name: str, *operands: ctypes.c_void_p | None, attributes: ctypes.c_void_p | None
+    ) -> ctypes.c_void_p:
         """Describe a gradient to the library."""
-        pd, engine, hint = ctypes.c_void_p(), self._library.engine, self._forward_pd
-        create = f"{name}_primitive_desc_create"
-        self._library.call(create, ctypes.byref(pd), engine, CONVOLUTION_AUTO, *operands, *self._window, hint, None)
+        pd, engine = ctypes.c_void_p(), self.library.engine
+        given = (CONVOLUTION_AUTO, *operands, *self._window, self._forward_pd, attributes)
+        self.library.call(f"{name}_primitive_desc_create", ctypes.byref(pd), engine, *given)
         return pd
 
     def _describe_forward(
@@ -206,10 +170,10 @@ class Convolution:
     ) -> ctypes.c_void_p:
         pd = ctypes.c_void_p()
         x, w, y = self._wanted
-        self._library.call(
+        self.library.call(
             "convolution_forward_primitive_desc_create",
             ctypes.byref(pd),
-            self._library.engine,
+            self.library.engine,
             FORWARD_TRAINING,
             CONVOLUTION_AUTO,
             x,
@@ -222,22 +186,23 @@ class Convolution:
         return pd
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
     """One of the passes of a convolution.
 
     Attributes:
+        names: of its operands, as the library calls them, in the order in which calls have them.
         cut: which of its arrays have a row for each image.
-        sums: how many of the last are sums over all images.
+        results: how many of the last it computes; sums: how many of these are sums over all images.
     """
 
-    make: Callable[[Convolution], Pass]
+    names: tuple[str, ...]
     cut: tuple[bool, ...]
+    results: int = 1
     sums: int = 0
 
 
-_FORWARD = _Kind(Convolution._make_forward, (True, False, True))
-_BIASED = _Kind(Convolution._make_biased, (True, False, False, True))
-_RECTIFIED = _Kind(Convolution._make_rectified, (True, False, False, True))
-_INPUT_GRADIENT = _Kind(Convolution._make_input_gradient, (True, False, True))
-_FILTER_GRADIENT = _Kind(Convolution._make_filter_gradient, (True, True, False), 1)
-_FILTER_AND_BIAS_GRADIENT = _Kind(Convolution._make_filter_and_bias_gradient, (True, True, False, False), 2)
+FORWARD = Kind(("src", "weights", "dst"), (True, False, True))
+BIASED = Kind(("src", "weights", "bias", "dst"), (True, False, False, True))
+INPUT_GRADIENT = Kind(("diff_dst", "weights", "diff_src"), (True, False, True))
+FILTER_GRADIENT = Kind(("src", "diff_dst", "diff_weights"), (True, True, False), 1, 1)
+FILTER_AND_BIAS_GRADIENT = Kind(("src", "diff_dst", "diff_weights", "diff_bias"), (True, True, False, False), 2, 2)

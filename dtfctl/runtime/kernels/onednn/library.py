@@ -20,18 +20,18 @@ log = logging.getLogger(__name__)
 
 FORWARD_TRAINING = 64
 CONVOLUTION_AUTO = 3
-ELTWISE_RELU = 0x20
 SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 129, 145, 161, 169
-QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_DIFF_DST, QUERY_WORKSPACE = range(
-    129, 136
-)
+SCRATCHPAD = 80
+QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_DIFF_DST = range(129, 135)
+_QUERY_SCRATCHPAD = 136
 _QUERY_IMPLEMENTATION = 8
 # How implementations are called that are for lack of a better one.
 SLOW = "ref"
 _F32 = 3
 _BF16 = 2
 _PAUSE_SOFT = 1
+_SCRATCHPAD_USER = 1
 # How the kernel calls what multiplies bfloat16.
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _TAG_ANY = 1
@@ -173,14 +173,26 @@ class Library:
     def vector(self, size: int) -> ctypes.c_void_p:
         return self.strided((size,), (1,))
 
-    def then_relu(self) -> ctypes.c_void_p:
-        """Attributes of a primitive that replaces what is below zero in its result by zero."""
+    def attributes(self, adds: bool = False, has_scratch: bool = False) -> ctypes.c_void_p:
+        """Make attributes of a primitive.
+
+        Args:
+            adds: its result is added to what is there.
+            has_scratch: the memory that it computes in is an argument, so that several threads may run it at once.
+        """
         operations, attributes = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("post_ops_create", ctypes.byref(operations))
-        self.call("post_ops_append_eltwise", operations, ELTWISE_RELU, ctypes.c_float(0), ctypes.c_float(0))
         self.call("primitive_attr_create", ctypes.byref(attributes))
-        self.call("primitive_attr_set_post_ops", attributes, operations)
+        if adds:
+            self.call("post_ops_create", ctypes.byref(operations))
+            self.call("post_ops_append_sum", operations, ctypes.c_float(1), 0, 0)
+            self.call("primitive_attr_set_post_ops", attributes, operations)
+        if has_scratch:
+            self.call("primitive_attr_set_scratchpad_mode", attributes, _SCRATCHPAD_USER)
         return attributes
+
+    def scratchpad(self, pd: ctypes.c_void_p) -> ctypes.c_void_p:
+        """Describe the memory that a primitive computes in, where that is an argument."""
+        return self.query(pd, _QUERY_SCRATCHPAD)
 
     def query(self, pd: ctypes.c_void_p, what: int, index: int = 0) -> ctypes.c_void_p:
         """Return the description a primitive has of one of its arguments; it stays the primitive's own."""
@@ -227,10 +239,11 @@ class Library:
         self.call("primitive_create", ctypes.byref(primitive), pd)
         return primitive
 
-    def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p) -> ctypes.c_void_p:
-        """Make the primitive that copies from one layout to another."""
-        pd = ctypes.c_void_p()
-        self.call("reorder_primitive_desc_create", ctypes.byref(pd), source, self.engine, target, self.engine, None)
+    def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p, adds: bool = False) -> ctypes.c_void_p:
+        """Make the primitive that copies from one layout to another, or adds to what is there."""
+        pd, attributes = ctypes.c_void_p(), self.attributes(adds=True) if adds else None
+        create = "reorder_primitive_desc_create"
+        self.call(create, ctypes.byref(pd), source, self.engine, target, self.engine, attributes)
         return self.primitive(pd)
 
     def point(self, memory: ctypes.c_void_p, array: Any) -> None:
@@ -285,6 +298,7 @@ _NUMBERS = {
     "diff_dst": DIFF_DST,
     "diff_weights": DIFF_WEIGHTS,
     "diff_bias": DIFF_BIAS,
+    "scratchpad": SCRATCHPAD,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.native import machine, tape
-from dtfctl.runtime.kernels.native.tape import Part, Pool, Step, described, halves
+from dtfctl.runtime.kernels.native.image import Image
+from dtfctl.runtime.kernels.native.tape import Part, Pool, Step, described, rows_of
 from dtfctl.runtime.kernels.onednn.library import (
     QUERY_DST,
     QUERY_SRC,
@@ -52,37 +53,59 @@ def product_step(
     specs += [Spec((columns,), _FLOAT32)] if biased else []
     specs += [Spec((rows, columns), _FLOAT32)]
     names = ["src", "weights", *(["bias"] if biased else ()), "dst"]
-    entry, held = machine.entry(code, "product")
 
-    def words(made: _Primitive, first: int) -> tuple[Any, Any]:
+    def executed(made: _Primitive, first: int) -> tuple[int, Any, Any]:
         memories = [library.memory(layout) for layout in made.layouts]
-        given = arguments(**dict(zip(names, memories)))
         begins = [first * inner * _FLOAT32.itemsize, *[0] * (len(specs) - 2), first * columns * _FLOAT32.itemsize]
-        own = [
-            library.address("memory_set_data_handle"),
-            library.address("primitive_execute"),
-            *(made.primitive.value or 0, library.shared_stream.value or 0),
-            *(len(given), ctypes.addressof(given)),
-            *(*(memory.value or 0 for memory in memories), *[0] * (machine.MOST_OF_PRODUCT - len(memories))),
-            *(*begins, *[0] * (machine.MOST_OF_PRODUCT - len(begins))),
-        ]
-        return machine.table_of(machine.numbers_of(own, described(specs, 1))), (held, given, memories, made)
+        points = [(memory, n, begin) for n, (memory, begin) in enumerate(zip(memories, begins))]
+        return executing(library, code, specs, 1, points, [(made.primitive, dict(zip(names, memories)))], made)
 
     def part(first: int, end: int) -> tuple[int, Any, Any]:
         of_rows = _primitive(library, (end - first, inner, columns), tb, biased, is_shared, made.weights)
         if of_rows is None:
             raise OneDnnError("a part of a product needs copies in other layouts")
-        return entry, *words(of_rows, first)
+        return executed(of_rows, first)
 
-    def cut() -> list[list[Part]]:
+    def cut(count: int) -> list[list[Part]]:
         try:
-            return [halves(rows, specs, False, part)]
+            return [rows_of(rows, count, specs, False, part)]
         except OneDnnError:
             return []
 
-    whole = words(made, 0)
+    entry, words, held = executed(made, 0)
     makes = {} if made.packed is None else {1: _Form(made.packed.form, matrix, made.packed)}
-    return Step(entry, whole[0], specs, len(specs) - 1, makes, cut=cut, held=whole[1])
+    return Step(entry, words, specs, len(specs) - 1, makes, cut=cut, held=held)
+
+
+def executing(
+    library: Library,
+    code: Image,
+    specs: Sequence[Spec],
+    outputs: int,
+    points: Sequence[tuple[ctypes.c_void_p, int, int]],
+    runs: Sequence[tuple[ctypes.c_void_p, Mapping[str, ctypes.c_void_p]]],
+    held: Any,
+) -> tuple[int, Any, Any]:
+    """Make primitives, one after the other, a step: its entry, words and what is to be held.
+
+    Args:
+        specs: the arrays it gets, of which it writes the last `outputs`.
+        points: memory objects, with the number of the array whose memory each is, and how far behind its beginning.
+        runs: primitives with their arguments.
+    """
+    entry, memory = machine.entry(code, "execute")
+    pointed = np.array([(m.value or 0, n, begin) for m, n, begin in points], np.int64)
+    given = [arguments(**of) for _, of in runs]
+    executed = np.array([(p.value or 0, len(a), ctypes.addressof(a)) for (p, _), a in zip(runs, given)], np.int64)
+    own = [
+        library.address("memory_set_data_handle"),
+        library.address("primitive_execute"),
+        library.shared_stream.value or 0,
+        *(len(pointed), pointed.ctypes.data),
+        *(len(executed), executed.ctypes.data),
+    ]
+    table = machine.table_of(machine.numbers_of(own, described(specs, outputs)))
+    return entry, table, (memory, pointed, given, executed, points, runs, held)
 
 
 @dataclass(frozen=True)
@@ -181,8 +204,8 @@ def gemm_step(library: Library, sizes: Sizes, ta: bool, tb: bool) -> Step | None
         own += [first * (1 if ta else inner) * _FLOAT32.itemsize, first * columns * _FLOAT32.itemsize]
         return machine.table_of(machine.numbers_of(own, described(specs, 1)))
 
-    def cut() -> list[list[Part]]:
-        return [halves(rows, specs, ta, lambda first, end: (entry, words(first, end), held))]
+    def cut(count: int) -> list[list[Part]]:
+        return [rows_of(rows, count, specs, ta, lambda first, end: (entry, words(first, end), held))]
 
     pool = Pool(library.address("omp_set_num_threads"), library.threads(), True)
     return Step(entry, words(0, rows), specs, 2, pool=pool, cut=cut, held=held)
