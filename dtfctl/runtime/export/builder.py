@@ -118,8 +118,8 @@ class SavedModelBuilder:
         as_text: bool = False,
         experimental_image_format: bool = False,
         experimental_image_writer_options: Any = None,
-    ) -> str:
-        """Write saved_model.pb, or saved_model.pbtxt; gives its path.
+    ) -> bytes:
+        """Write saved_model.pb, or saved_model.pbtxt; gives its path, as TensorFlow does in bytes.
 
         Raises:
             ValueError: it is to be cut into pieces.
@@ -132,7 +132,7 @@ class SavedModelBuilder:
             path = constants.SAVED_MODEL_FILENAME_PB
             content = self._model.SerializeToString(deterministic=True)
         write_atomically(self._folder / path, content)
-        return str(self._folder / path)
+        return os.fsencode(self._folder / path)
 
     def _add(self, meta: MetaGraphDef, tags: Iterable[str], signatures: Mapping[str, SignatureDef]) -> None:
         meta.meta_info_def.tags.extend(tags)

@@ -219,7 +219,7 @@ def _run_epoch(
         share = 1 if by_steps else size
         weight += share
         results = [(results[0] if results else 0.0) + outs[0] * share, *outs[1:]]
-        callbacks.on_batch_end(mode, step, {**logs, **dict(zip(model.metrics_names, outs))})
+        callbacks.on_batch_end(mode, step, {**logs, **_logged(model, outs)})
         if model.stop_training and mode == "train":
             break
     if not results:
@@ -227,6 +227,12 @@ def _run_epoch(
     if batches.steps is None:
         batches.steps = step + 1
     return [results[0] / weight, *results[1:]]
+
+
+def _logged(model: Any, values: Any) -> dict[str, Any]:
+    """Name losses and metrics, as plain numbers where they are numbers: programs write histories down as JSON."""
+    pairs = zip(model.metrics_names, values)
+    return {name: float(value) if np.ndim(value) == 0 else value for name, value in pairs}
 
 
 def fit(
@@ -301,13 +307,13 @@ def fit(
         model.reset_metrics()
         watchers.on_epoch_begin(epoch, {})
         results = _run_epoch(model, "train", batches, watchers, batches.make())
-        logs = dict(zip(model.metrics_names, results))
+        logs = _logged(model, results)
         if held_out is not None and _validates(validation_freq, epoch) and not model.stop_training:
             model.reset_metrics()
             watchers.on_begin("test")
             found = _run_epoch(model, "test", held_out, watchers, held_out.make())
             watchers.on_end("test")
-            logs |= {f"val_{name}": value for name, value in zip(model.metrics_names, found)}
+            logs |= {f"val_{name}": value for name, value in _logged(model, found).items()}
         watchers.on_epoch_end(epoch, logs)
     watchers.on_end("train")
     return model.history

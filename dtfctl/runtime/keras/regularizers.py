@@ -33,6 +33,7 @@ class L1L2(Regularizer):
         self.l1, self.l2 = float(l1), float(l2)
 
     def __call__(self, x: Any) -> Tensor:
+        """Compute the loss of a variable."""
         total = constant(0.0, x.dtype.base_dtype)
         if self.l1:
             total += self.l1 * math_ops.reduce_sum(math_ops.abs(x))
@@ -51,6 +52,10 @@ class L1(L1L2):
     def __init__(self, l1: float = 0.01, **kwargs: Any) -> None:
         super().__init__(l1=_amount(l1, kwargs))
 
+    def __call__(self, x: Any) -> Tensor:
+        """Compute the loss of a variable."""
+        return self.l1 * math_ops.reduce_sum(math_ops.abs(x))
+
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
         return {"l1": self.l1}
@@ -61,6 +66,10 @@ class L2(L1L2):
 
     def __init__(self, l2: float = 0.01, **kwargs: Any) -> None:
         super().__init__(l2=_amount(l2, kwargs))
+
+    def __call__(self, x: Any) -> Tensor:
+        """Compute the loss of a variable."""
+        return self.l2 * math_ops.reduce_sum(math_ops.square(x))
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""

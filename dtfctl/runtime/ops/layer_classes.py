@@ -15,7 +15,8 @@ from dtfctl.runtime.framework.tensor_shape import as_shape
 from dtfctl.runtime.ops import layers, more_layers
 from dtfctl.runtime.ops.input_spec import InputSpec as InputSpec, assert_input_compatibility
 from dtfctl.runtime.ops.layer_arguments import snake_case
-from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+from dtfctl.runtime.ops.layer_variables import layer_variable
+from dtfctl.runtime.ops.variable_scope import variable_scope
 
 
 class Layer:
@@ -112,7 +113,7 @@ class Layer:
         **kwargs: Any,
     ) -> Any:
         """Get a variable of this layer, under its scope."""
-        variable = get_variable(
+        variable = layer_variable(
             name,
             None if shape is None else as_shape(shape),
             dtype or self._dtype,

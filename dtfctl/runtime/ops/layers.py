@@ -15,7 +15,7 @@ from dtfctl.runtime.ops import init_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.batch_normalization import can_be_fused, normalize_batch
 from dtfctl.runtime.ops.cond import smart_cond
 from dtfctl.runtime.ops.layer_arguments import layer_scope, sized
-from dtfctl.runtime.ops.variable_scope import get_variable
+from dtfctl.runtime.ops.layer_variables import layer_variable
 from dtfctl.runtime.ops.variables import VariableAggregation, VariableSynchronization
 
 Activation = Callable[[Tensor], Tensor]
@@ -35,7 +35,9 @@ def _activated(tensor: Tensor, activation: Activation | None, regularizer: Any) 
 
 
 def _kernel(x: Tensor, shape: list[int], initializer: Any, regularizer: Any, trainable: bool, constraint: Any) -> Any:
-    return get_variable("kernel", shape, x.dtype.base_dtype, initializer, regularizer, trainable, constraint=constraint)
+    return layer_variable(
+        "kernel", shape, x.dtype.base_dtype, initializer, regularizer, trainable, constraint=constraint
+    )
 
 
 def _finish(
@@ -53,7 +55,7 @@ def _finish(
     """Add the bias, apply the activation and charge for it."""
     if use_bias:
         dtype = out.dtype.base_dtype
-        bias = get_variable("bias", [filters], dtype, initializer, regularizer, trainable, constraint=constraint)
+        bias = layer_variable("bias", [filters], dtype, initializer, regularizer, trainable, constraint=constraint)
         out = apply_op("BiasAdd", value=out, bias=bias, data_format=wire)
     return _activated(out, activation, activity_regularizer)
 
@@ -354,14 +356,14 @@ def batch_normalization(
     dtype = dtypes.float64 if given is dtypes.float64 else dtypes.float32
     with layer_scope(name, "batch_normalization", reuse) as opened:
         gamma = (
-            get_variable(
+            layer_variable(
                 "gamma", [size], dtype, gamma_initializer, gamma_regularizer, trainable, constraint=gamma_constraint
             )
             if scale
             else None
         )
         beta = (
-            get_variable(
+            layer_variable(
                 "beta", [size], dtype, beta_initializer, beta_regularizer, trainable, constraint=beta_constraint
             )
             if center
@@ -375,8 +377,8 @@ def batch_normalization(
             "synchronization": VariableSynchronization.ON_READ,
             "aggregation": VariableAggregation.MEAN,
         }
-        mean = get_variable("moving_mean", [size], dtype, moving_mean_initializer, **own)
-        variance = get_variable("moving_variance", [size], dtype, moving_variance_initializer, **own)
+        mean = layer_variable("moving_mean", [size], dtype, moving_mean_initializer, **own)
+        variance = layer_variable("moving_variance", [size], dtype, moving_variance_initializer, **own)
         return normalize_batch(
             x,
             axis,

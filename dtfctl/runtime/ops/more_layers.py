@@ -10,8 +10,8 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, nn_ops
 from dtfctl.runtime.ops.layer_arguments import grown_length, layer_scope, sized
+from dtfctl.runtime.ops.layer_variables import layer_variable
 from dtfctl.runtime.ops.layers import Activation, _finish, _format, _kernel, _last_dimension, _windows
-from dtfctl.runtime.ops.variable_scope import get_variable
 
 
 def _transposed(
@@ -204,7 +204,7 @@ def separable_conv2d(
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     size, wire = sized(kernel_size, 2, "kernel_size"), _format(data_format, "NHWC", "NCHW")
     with layer_scope(name, "separable_conv2d", reuse):
-        depthwise = get_variable(
+        depthwise = layer_variable(
             "depthwise_kernel",
             [*size, channels, depth_multiplier],
             dtype,
@@ -213,7 +213,7 @@ def separable_conv2d(
             trainable,
             constraint=depthwise_constraint,
         )
-        pointwise = get_variable(
+        pointwise = layer_variable(
             "pointwise_kernel",
             [1, 1, channels * depth_multiplier, filters],
             dtype,
@@ -281,7 +281,7 @@ def separable_conv1d(
     dtype, channels = x.dtype.base_dtype, _last_dimension(x)
     (size,), (stride,), (dilation,) = (sized(v, 1, "kernel_size") for v in (kernel_size, strides, dilation_rate))
     with layer_scope(name, "separable_conv1d", reuse):
-        depthwise = get_variable(
+        depthwise = layer_variable(
             "depthwise_kernel",
             [size, channels, depth_multiplier],
             dtype,
@@ -290,7 +290,7 @@ def separable_conv1d(
             trainable,
             constraint=depthwise_constraint,
         )
-        pointwise = get_variable(
+        pointwise = layer_variable(
             "pointwise_kernel",
             [1, channels * depth_multiplier, filters],
             dtype,

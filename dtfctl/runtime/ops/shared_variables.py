@@ -125,13 +125,19 @@ def _get_single(
         aggregation=aggregation,
     )
     variables[name] = variable
-    if regularizer is not None:
-        graph = variable.graph
+    graph = variable.graph
+    for one in regularizer if isinstance(regularizer, Regularizers) else (regularizer,):
+        if one is None:
+            continue
         with init_scope(), graph.colocate_with(variable.op), graph.name_scope(f"{name}/Regularizer/"):
-            loss = regularizer(variable)
+            loss = one(variable)
         if loss is not None:
             graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
     return variable
+
+
+class Regularizers(tuple[Any, ...]):
+    """Several regularizers of one variable: that of its scope, then that of its layer. Each has its own loss."""
 
 
 def _initial_value(

@@ -102,6 +102,7 @@ _RENAMED = {
     "nn_ops": "programs.counterparts.nn_ops",
     "numpy_compat": "programs.counterparts.numpy_compat",
     "ops.metrics": "api.metrics",
+    "optimize_for_inference_lib": "programs.counterparts.optimize_for_inference_lib",
     "parallel_for.control_flow_ops": "programs.counterparts.parallel_for_control_flow",
     "parallel_for.gradients": "programs.counterparts.parallel_for_gradients",
     "random_access": "programs.counterparts.random_access",

@@ -28,8 +28,9 @@ class CheckpointReader:
         return self._reader.has(name)
 
     def get_tensor(self, name: str) -> Any:
-        """Return the whole tensor as an array, put together when it was saved in parts."""
-        return self._reader.read(name)
+        """Return the whole tensor, put together when saved in parts; a single number as itself, text as bytes."""
+        value = self._reader.read(name)
+        return value if value.shape else value[()]
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Shapes by name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import errno
 import itertools
 import logging
@@ -10,6 +12,7 @@ import queue
 import socket
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,17 @@ from dtfctl.runtime.kernels.io.records import tfrecord
 
 log = logging.getLogger("dtfctl.train")
 _counter = itertools.count()
+# Many programs never close their writers; what they wrote is flushed when the process ends.
+_open_writers: weakref.WeakSet[EventFileWriter] = weakref.WeakSet()
+
+
+@atexit.register
+def _flush_at_exit() -> None:
+    for writer in list(_open_writers):
+        # A process that was forked has not the thread that writes.
+        if writer.is_mine():
+            with contextlib.suppress(OSError):
+                writer.flush()
 
 
 class EventFileWriter:
@@ -47,7 +61,9 @@ class EventFileWriter:
         self._file.flush()
         self._thread = guard.forever(self._write, name="event-writer")
         self._thread.start()
+        self._process = os.getpid()
         self._closed = False
+        _open_writers.add(self)
 
     def _write(self) -> None:
         while not self._ends:
@@ -78,6 +94,10 @@ class EventFileWriter:
                 log.warning("events are lost: %s: %s", self.path, e.strerror)
                 return
             self._error = e  # kept for the next call of the program
+
+    def is_mine(self) -> bool:
+        """Tell whether this process opened the file, and has not closed it."""
+        return not self._closed and self._process == os.getpid()
 
     def get_logdir(self) -> str:
         return self._logdir

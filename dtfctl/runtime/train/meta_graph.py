@@ -76,7 +76,8 @@ def _export_collection(out: meta_graph_pb2.MetaGraphDef, key: str, values: list[
     if key in VARIABLE_COLLECTIONS:
         protos = [v.to_proto(scope) for v in values if isinstance(v, Variable)]
         target.bytes_list.value.extend(p.SerializeToString() for p in protos if p is not None)
-    elif all(isinstance(v, (Tensor, Operation)) for v in values):
+    elif all(isinstance(v, (Tensor, Operation, Variable)) for v in values):
+        # In collections of a program's own variables are what their names stand for, as in TensorFlow.
         target.node_list.value.extend(v.name for v in values)
     elif all(hasattr(v, "to_proto") for v in values):
         # What feeds from this process's memory says that it cannot be written down, and stays here.

@@ -33,7 +33,8 @@ import tensorflow.compat.v1 as tf
 for path in sys.argv[1:]:
     reader = tf.train.load_checkpoint(path)
     shapes = reader.get_variable_to_shape_map()
-    print(json.dumps([[n, s, float(abs(reader.get_tensor(n)).sum())] for n, s in sorted(shapes.items())]))
+    held = {n: reader.get_tensor(n) for n in sorted(shapes)}
+    print(json.dumps([[n, shapes[n], 0.0 if isinstance(v, bytes) else float(abs(v).sum())] for n, v in held.items()]))
 """
 
 
@@ -59,8 +60,12 @@ def _checkpoints(folder: Path) -> dict[str, Any]:
     for index in sorted(folder.rglob("*.index")):
         reader = tf.train.NewCheckpointReader(str(index.with_suffix("")))
         held = {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
+        # What a checkpoint of objects says of these is text.
         found[str(index.relative_to(folder))] = [
-            [name, list(v.shape), v.dtype.name, float(np.abs(v).sum())] for name, v in held.items()
+            [n, list(np.shape(v)), np.asarray(v).dtype.name, float(np.abs(v).sum())]
+            if not isinstance(v, bytes)
+            else [n, [], "text", 0.0]
+            for n, v in held.items()
         ]
     return found
 
