@@ -7,9 +7,11 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
+    "checkpoint",
     "cluster_resolver",
     "crf",
     "data",
+    "distribute",
     "distributions",
     "eager",
     "feature_column",
@@ -28,6 +30,7 @@ __all__ = [
     "signal",
     "slim",
     "staging",
+    "stateless",
     "tensorboard",
     "tpu",
     "training",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.train.cluster_resolver import TFConfigClusterResolver
+from dtfctl.runtime.train.cluster_resolver import SimpleClusterResolver, TFConfigClusterResolver
 
-__all__ = ["TFConfigClusterResolver", "TPUClusterResolver"]
+__all__ = ["SimpleClusterResolver", "TFConfigClusterResolver", "TPUClusterResolver"]
 
 
 class TPUClusterResolver:

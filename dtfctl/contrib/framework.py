@@ -7,13 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfctl.contrib.arg_scope import add_arg_scope, arg_scope, arg_scoped_arguments, current_arg_scope, has_arg_scope
+from dtfctl.runtime.client.script_ops import py_func
 from dtfctl.runtime.framework import context, nest
+from dtfctl.runtime.framework.convert import convert_to_tensor_or_sparse_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
 from dtfctl.runtime.framework.tensor_util import is_tensor
 from dtfctl.runtime.ops.array_ops import placeholder
+from dtfctl.runtime.ops.check_ops import assert_same_float_dtype, assert_scalar
+from dtfctl.runtime.ops.cond import smart_cond
+from dtfctl.runtime.ops.critical_section import CriticalSection
+from dtfctl.runtime.ops.function import TensorSpec
 from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.sort_ops import argsort, sort
 from dtfctl.runtime.ops.variable_scope import get_variable
+from dtfctl.runtime.programs.counterparts.deprecation import deprecated, deprecated_arg_values, deprecated_args
 from dtfctl.runtime.train import init_from_checkpoint
+from dtfctl.runtime.train.checkpoint_management import checkpoint_exists
 from dtfctl.runtime.train.checkpoint_utils import list_variables, load_checkpoint, load_variable
 from dtfctl.runtime.train.saver import Saver
 from dtfctl.runtime.train.training_util import (
@@ -24,23 +33,35 @@ from dtfctl.runtime.train.training_util import (
 )
 
 __all__ = [
+    "CriticalSection",
+    "TensorSpec",
     "add_arg_scope",
     "add_model_variable",
     "arg_scope",
     "arg_scoped_arguments",
+    "argsort",
     "assert_global_step",
+    "assert_same_float_dtype",
+    "assert_scalar",
     "assign_from_checkpoint",
     "assign_from_checkpoint_fn",
     "assign_from_values",
     "assign_from_values_fn",
+    "checkpoint_exists",
+    "convert_to_tensor_or_sparse_tensor",
     "create_global_step",
     "current_arg_scope",
+    "deprecated",
+    "deprecated_arg_values",
+    "deprecated_args",
     "filter_variables",
     "get_global_step",
+    "get_local_variables",
     "get_model_variables",
     "get_or_create_global_step",
     "get_trainable_variables",
     "get_unique_variable",
+    "get_variable_full_name",
     "get_variables",
     "get_variables_by_name",
     "get_variables_by_suffix",
@@ -53,6 +74,9 @@ __all__ = [
     "load_variable",
     "model_variable",
     "nest",
+    "py_func",
+    "smart_cond",
+    "sort",
     "variable",
 ]
 
@@ -62,6 +86,17 @@ def get_variables(scope: Any = None, suffix: str | None = None, collection: str 
     name = getattr(scope, "name", scope)
     found = get_collection(collection, name)
     return [v for v in found if suffix is None or v.op.name.endswith(suffix)]
+
+
+def get_local_variables(scope: Any = None, suffix: str | None = None) -> Any:
+    """Return the local ones of `get_variables`."""
+    return get_variables(scope, suffix, GraphKeys.LOCAL_VARIABLES)
+
+
+def get_variable_full_name(var: Any) -> str:
+    """Return a variable's name; a part of one has the name of the whole."""
+    info = var._get_save_slice_info()
+    return str(info.full_name if info else var.op.name)
 
 
 def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> Any:

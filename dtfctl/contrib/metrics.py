@@ -76,5 +76,7 @@ def aggregate_metric_map(names_to_tuples: Any) -> tuple[dict[str, Any], dict[str
     return values, {name: pair[1] for name, pair in names_to_tuples.items()}
 
 
-__all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics"]
+confusion_matrix = tf.confusion_matrix
+
+__all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics", "confusion_matrix"]
 __all__ += [name for name in globals() if name.startswith("streaming_")]

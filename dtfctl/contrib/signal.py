@@ -8,6 +8,8 @@ from dtfctl.runtime.api.signal import (
     hann_window,
     inverse_stft,
     inverse_stft_window_fn,
+    linear_to_mel_weight_matrix,
+    mfccs_from_log_mel_spectrograms,
     overlap_and_add,
     stft,
 )
@@ -18,6 +20,8 @@ __all__ = [
     "hann_window",
     "inverse_stft",
     "inverse_stft_window_fn",
+    "linear_to_mel_weight_matrix",
+    "mfccs_from_log_mel_spectrograms",
     "overlap_and_add",
     "stft",
 ]

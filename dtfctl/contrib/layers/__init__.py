@@ -36,6 +36,14 @@ from dtfctl.contrib.layers.shaping import (
     softmax,
     stack,
 )
+from dtfctl.contrib.layers.summaries import (
+    summarize_activation,
+    summarize_activations,
+    summarize_collection,
+    summarize_tensor,
+    summarize_tensors,
+    summarize_variables,
+)
 from dtfctl.contrib.layers.weights import (
     apply_regularization,
     l1_l2_regularizer,
@@ -91,6 +99,12 @@ __all__ = [
     "softmax",
     "stack",
     "sum_regularizer",
+    "summarize_activation",
+    "summarize_activations",
+    "summarize_collection",
+    "summarize_tensor",
+    "summarize_tensors",
+    "summarize_variables",
     "unit_norm",
     "utils",
     "variance_scaling_initializer",

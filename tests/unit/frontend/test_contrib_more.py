@@ -237,3 +237,39 @@ def test_a_csv_dataset_has_columns_or_leaves_some_out() -> None:
         made = data.CsvDataset("no.csv", [tf.string], select_cols=[0], exclude_cols=[1])
         with pytest.raises(tf.errors.InvalidArgumentError, match="Either select_cols or exclude_cols should be empty"):
             session.run(made.make_initializable_iterator().initializer)
+
+
+def test_what_contrib_lacks_says_what_to_use() -> None:
+    for name, advice in (
+        ("layers.rev_block", "`tf.layers`"),
+        ("slim.nets", "written out"),
+        ("opt.Nope", "tf.train.Opt"),
+    ):
+        space, _, word = name.rpartition(".")
+        holder = getattr(tf.contrib, space)
+        with pytest.raises(AttributeError, match=rf"tf\.contrib\.{name} is not there; use .*{advice}"):
+            getattr(holder, word)
+
+
+def test_activations_are_summarized_by_their_kind() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.add_to_collection(tf.GraphKeys.ACTIVATIONS, tf.nn.relu([-1.0, 2.0], name="a"))
+        tf.add_to_collection(tf.GraphKeys.ACTIVATIONS, tf.tanh([1.0], name="b"))
+        tf.contrib.layers.summarize_activations()
+        tf.contrib.layers.summarize_tensors([tf.constant(3.0, name="loss")])
+        found = tf.Summary.FromString(session.run(tf.summary.merge_all()))
+    assert {v.tag.removeprefix("summaries/"): v.simple_value for v in found.value} == {
+        "a/zeros": 0.5,
+        "a/activation": 0.0,
+        "b/activation": 0.0,
+        # The scalar is an op beside the tensor of its name.
+        "loss_1": 3.0,
+    }
+
+
+def test_tables_of_contrib_are_kept_in_checkpoints(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        table = lookup.MutableHashTable(tf.string, tf.int64, -1, name="t")
+        session.run(table.insert(tf.constant(["a"]), tf.constant([3], tf.int64)))
+        path = tf.train.Saver().save(session, str(tmp_path / "m"))
+    assert [n for n, _ in tf.train.list_variables(path)] == ["t-keys", "t-values"]
