@@ -27,7 +27,7 @@ from dtfctl.runtime.kernels.native.compiler import COMPILER
 from dtfctl.runtime.kernels.native.lanes import Memory, divide
 from dtfctl.runtime.kernels.native.tape import Step, Tape
 from dtfctl.runtime.kernels.nn.common import Window
-from dtfctl.runtime.kernels.onednn import convolution as convolutions
+from dtfctl.runtime.kernels.onednn import convolution as convolutions, convolution_steps
 from dtfctl.runtime.kernels.onednn.cache import convolution_for
 from dtfctl.runtime.kernels.onednn.convolution_steps import convolution_step
 from dtfctl.runtime.kernels.onednn.find import find_library
@@ -231,6 +231,17 @@ def test_a_convolution_is_a_step_and_parts_of_its_images(by: str, name: str, cou
                     written[begin:end] = True
             assert np.isnan(array.reshape(-1)[~written[::4]]).all()
             array[:] = np.nan
+
+
+def test_large_sums_are_not_made_apart(code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    convolution, of = passes("same")
+    kind, given, places, want = of["filter"]
+    step = convolution_step(convolution, kind, [Spec(a.shape, a.dtype) for a in (*given, *want)], places)
+    assert step is not None and step.cut is not None
+    monkeypatch.setattr(convolution_steps, "_MOST_ROOM", 3 * want[0].nbytes)
+    assert [len(together) for together in step.cut(8)] == [3, 1]
+    monkeypatch.setattr(convolution_steps, "_MOST_ROOM", want[0].nbytes)
+    assert step.cut(8) == []
 
 
 def pooled(dtype: Any) -> dict[str, tuple[Any, list[Any], list[Any], list[Any], bool]]:

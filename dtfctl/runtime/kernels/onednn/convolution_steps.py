@@ -17,6 +17,8 @@ from dtfctl.runtime.kernels.onednn.steps import executing
 
 # What putting filters in order takes, or adding up what parts gave, of all.
 _SHARE = 0.02
+# What parts sum up apart takes so much room at most.
+_MOST_ROOM = 32 << 20
 _TYPES = frozenset(machine.TYPES)
 
 Runs = list[tuple[ctypes.c_void_p, Mapping[str, ctypes.c_void_p]]]
@@ -101,6 +103,11 @@ class _Steps:
     def cut(self, count: int) -> list[list[Part]]:
         """Cut the pass into parts of its images, after filters were put in order, and before sums are added up."""
         images = self._convolution.images
+        if self._kind.sums:
+            one = sum(spec.nbytes for spec in self._specs[-self._kind.sums :])
+            count = min(count, _MOST_ROOM // one)
+        if count < 2:
+            return []
         try:
             rows = divided(images, count)
             blocks = [_Block(self._convolution.of_images(end - first), self._kind) for first, end in rows]
