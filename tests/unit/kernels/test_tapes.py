@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.native import crew, machine, tape
 from dtfctl.runtime.kernels.native.compiler import COMPILER
 from dtfctl.runtime.kernels.native.lanes import Memory, divide
+from dtfctl.runtime.kernels.native.matrices import Matrices
 from dtfctl.runtime.kernels.native.tape import Step, Tape
 from dtfctl.runtime.kernels.nn.common import Window
 from dtfctl.runtime.kernels.onednn import convolution as convolutions, convolution_steps
@@ -69,8 +71,14 @@ def held(array: Any) -> Any:
     return box
 
 
+def matrices(sizes: Sizes, ta: bool = False, tb: bool = False, dtype: Any = F32, stack: Any = ()) -> Matrices:
+    rows, inner, columns = sizes
+    shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns), (rows, columns)]
+    return Matrices(sizes, ta, tb, [Spec((*stack, *shape), dtype) for shape in shapes], count=math.prod(stack))
+
+
 def by_blas(sizes: Sizes, dtype: Any = F32, ta: bool = False, tb: bool = False, is_shared: bool = False) -> Step:
-    step = step_by_blas(sizes, dtype, ta, tb, False, is_shared)
+    step = step_by_blas(matrices(sizes, ta, tb, dtype), False, is_shared)
     if step is None:
         pytest.skip("numpy's BLAS was not found")
     return step
@@ -128,7 +136,7 @@ def test_onednn_adds_a_row(code: Any) -> None:
 @pytest.mark.parametrize("ta, tb", BOTH)
 def test_the_general_routine_multiplies_as_numpy_does(ta: bool, tb: bool, code: Any) -> None:
     a, b, want = factors((32, 48, 64), ta, tb)
-    step = gemm_step(library(), (32, 48, 64), ta, tb)
+    step = gemm_step(library(), matrices((32, 48, 64), ta, tb))
     assert step is not None
     out = np.zeros_like(want)
     Tape([(step, [0, b, out])], code)(a)
@@ -145,7 +153,7 @@ def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int,
     if by in ("blas", "float64"):
         step: Step | None = by_blas(sizes, dtype, ta, tb)
     elif by == "general":
-        step = gemm_step(library(), sizes, ta, tb)
+        step = gemm_step(library(), matrices(sizes, ta, tb))
     elif ta:
         pytest.skip("the general routine does that")
     else:
@@ -167,6 +175,30 @@ def test_parts_of_a_product_are_its_rows(by: str, ta: bool, tb: bool, rows: int,
         written = slice(begin // want.itemsize, end // want.itemsize)
         np.testing.assert_allclose(out.reshape(-1)[written], want.reshape(-1)[written], rtol=1e-4, atol=1e-4)
         assert np.isnan(out).sum() == out.size - (written.stop - written.start)
+
+
+@pytest.mark.parametrize("count", [0, 2, 5])
+@pytest.mark.parametrize("ta, tb", BOTH)
+@pytest.mark.parametrize("by", ["blas", "float64", "general"])
+def test_stacks_are_multiplied_and_cut_into_stacks(by: str, ta: bool, tb: bool, count: int, code: Any) -> None:
+    dtype, sizes, stack = (F64 if by == "float64" else F32), (5, 7, 3), (2, 3)
+    of = matrices(sizes, ta, tb, dtype, stack)
+    a, b, out = (values(*spec.shape, dtype=dtype, seed=n) for n, spec in enumerate(of.specs))
+    want = np.matmul(a.swapaxes(-1, -2) if ta else a, b.swapaxes(-1, -2) if tb else b)
+    step = gemm_step(library(), of) if by == "general" else step_by_blas(of, False)
+    assert step is not None and step.cut is not None
+    ((*parts,),) = step.cut(count) if count else ((None,),)
+    for part in parts:
+        one = step if part is None else replace(step, entry=part.entry, words=part.words, held=part)
+        out[:] = np.nan
+        Tape([(one, [0, b, out])], code)(a)
+        written = np.zeros(out.size, bool)
+        for _, begin, end, is_written in part.touched if part is not None else [(2, 0, out.nbytes, True)]:
+            if is_written:
+                written[begin // out.itemsize : end // out.itemsize] = True
+        np.testing.assert_allclose(out.reshape(-1)[written], want.reshape(-1)[written], rtol=1e-4, atol=1e-5)
+        assert np.isnan(out.reshape(-1)[~written]).all()
+    assert not count or len(parts) == count
 
 
 CONVOLUTIONS = {

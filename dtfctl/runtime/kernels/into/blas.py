@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,8 +17,9 @@ import numpy as np
 
 from dtfctl.runtime.kernels.blas_in_use import blas_libraries, open_blas
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
-from dtfctl.runtime.kernels.native import machine, tape
-from dtfctl.runtime.kernels.native.tape import Part, Pool, Step
+from dtfctl.runtime.kernels.native import tape
+from dtfctl.runtime.kernels.native.matrices import Matrices
+from dtfctl.runtime.kernels.native.tape import Pool, Step
 
 log = logging.getLogger(__name__)
 
@@ -67,19 +68,11 @@ class Blas:
         )
 
 
-def step_by_blas(
-    sizes: tuple[int, int, int],
-    dtype: np.dtype[Any],
-    ta: bool,
-    tb: bool,
-    may_use_threads: bool,
-    is_shared: bool = False,
-) -> Step | None:
-    """Make a product of matrices a step of a tape; None where that cannot be.
+def step_by_blas(matrices: Matrices, may_use_threads: bool, is_shared: bool = False) -> Step | None:
+    """Make products of matrices a step of a tape; None where that cannot be.
 
     Args:
-        sizes: rows of the product, inner dimension, columns. ta, tb: which factors are transposed.
-        may_use_threads: whether it is so large that the library might use more than the caller's.
+        may_use_threads: whether one is so large that the library might use more than the caller's.
         is_shared: whether the second factor comes as a `Factor`.
 
     Raises:
@@ -89,25 +82,18 @@ def step_by_blas(
     blas, code, pool = find_blas(), tape.image(), open_blas()
     if blas is None or code is None or (may_use_threads and pool is None):
         return None
-    rows, inner, columns = sizes
-    held = _Held((columns, inner) if tb else (inner, columns), dtype, tb) if is_shared else None
-    tb = tb and held is None
-    shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns)]
-    specs = [Spec(shape, dtype) for shape in (*shapes, (rows, columns))]
-    flags = [_TRANSPOSED if t else _AS_IS for t in (ta, tb)]
-    entry, memory = machine.entry(code, "sgemm" if dtype == np.float32 else "dgemm")
-
-    def words(first: int, end: int) -> Any:
-        own = [blas.address(dtype), _ROW_MAJOR, *flags, end - first, columns, inner, shapes[0][1], shapes[1][1]]
-        own += [first * (1 if ta else inner) * dtype.itemsize, first * columns * dtype.itemsize]
-        return machine.table_of(machine.numbers_of(own, tape.described(specs, 1)))
-
-    def cut(count: int) -> list[list[Part]]:
-        return [tape.rows_of(rows, count, specs, ta, lambda first, end: (entry, words(first, end), memory))]
-
+    makes: dict[int, Callable[[Any], Any]] = {}
+    dtype = matrices.specs[-1].dtype
+    if is_shared:
+        a, b, out = matrices.specs
+        makes[1] = _Held((b.shape[0], b.shape[1]), dtype, matrices.tb)
+        # A factor gives itself as it is, and the other way round.
+        b = Spec((b.shape[1], b.shape[0]), dtype) if matrices.tb else b
+        matrices = replace(matrices, tb=False, specs=[a, b, out])
     one = Pool(pool.address, pool.threads(), False) if may_use_threads and pool is not None else None
-    makes: dict[int, Callable[[Any], Any]] = {} if held is None else {1: held}
-    return Step(entry, words(0, rows), specs, 2, makes, one, cut, (blas, memory))
+    flags = [_TRANSPOSED if t else _AS_IS for t in (matrices.ta, matrices.tb)]
+    head = [blas.address(dtype), _ROW_MAJOR, *flags]
+    return matrices.step(code, "sgemm" if dtype == np.float32 else "dgemm", head, one, blas, makes)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import numpy as np
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
 from dtfctl.runtime.kernels.into.low_precision import BFLOAT16, gains
+from dtfctl.runtime.kernels.into.products import step_of_matrices
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
+from dtfctl.runtime.kernels.native.machine import TYPES
+from dtfctl.runtime.kernels.native.matrices import Matrices
 from dtfctl.runtime.kernels.native.tape import Step
 from dtfctl.runtime.kernels.nn.common import Geometry, window_of
-from dtfctl.runtime.kernels.nn.conv import by_onednn, convolve, filter_gradient, input_gradient
+from dtfctl.runtime.kernels.nn.conv import by_onednn, convolve, filter_gradient, input_gradient, is_pointwise
 from dtfctl.runtime.kernels.onednn.convolution import (
     BIASED,
     FILTER_AND_BIAS_GRADIENT,
@@ -57,7 +61,7 @@ def _conv2d(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     g = _geometry(k, x, w)
     if g is None:
         return None
-    step = _step(_convolution_of(k, inputs, outputs), FORWARD, [*inputs, *outputs], (0, 1, 2))
+    step = _step_of(k, g, FORWARD, inputs, outputs, (0, 1, 2))
     return Into(lambda x, w, out: convolve(contiguous(x), contiguous(w), g, out), step=step)
 
 
@@ -71,7 +75,7 @@ def _conv2d_backprop_input(k: KernelBuild, inputs: list[Any], outputs: list[Spec
     if g is None:
         return None
     channels = dx.shape[-1]
-    step = _step(_convolution_of(k, inputs, outputs), INPUT_GRADIENT, [*inputs, *outputs], (2, 1, 3))
+    step = _step_of(k, g, INPUT_GRADIENT, inputs, outputs, (2, 1, 3))
     return Into(lambda sizes, w, dy, out: input_gradient(contiguous(dy), contiguous(w), g, channels, out), step=step)
 
 
@@ -84,8 +88,24 @@ def _conv2d_backprop_filter(k: KernelBuild, inputs: list[Any], outputs: list[Spe
     g = _geometry(k, x, dw)
     if g is None:
         return None
-    step = _step(_convolution_of(k, inputs, outputs), FILTER_GRADIENT, [*inputs, *outputs], (0, 2, 3))
+    step = _step_of(k, g, FILTER_GRADIENT, inputs, outputs, (0, 2, 3))
     return Into(lambda x, sizes, dy, out: filter_gradient(contiguous(x), contiguous(dy), g, dw.shape, out), step=step)
+
+
+def _step_of(
+    k: KernelBuild, g: Geometry, kind: Kind, inputs: list[Any], outputs: list[Spec], places: tuple[int, int, int]
+) -> Callable[[], Step | None] | None:
+    """Make what makes a convolution, or a gradient of one, a step of a tape: also where it is a product."""
+    arrays = [*inputs, *outputs]
+    if not is_pointwise(g) or arrays[-1].dtype != _FLOAT32:
+        return _step(_convolution_of(k, inputs, outputs), kind, arrays, places)
+    if any(spec is None or spec.dtype.str[1:] not in TYPES for spec in arrays):
+        return None
+    first = arrays[places[0]]
+    ta, tb = kind is FILTER_GRADIENT, kind is INPUT_GRADIENT
+    rows, inner = prod(first.shape[:-1]), first.shape[-1]
+    sizes = (inner if ta else rows, rows if ta else inner, outputs[0].shape[-1])
+    return step_of_matrices(Matrices(sizes, ta, tb, arrays, places[:2]), False)
 
 
 def _step(

@@ -21,6 +21,7 @@ from dtfctl.runtime.kernels.into.blas import find_blas, step_by_blas
 from dtfctl.runtime.kernels.into.parallel import shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import by_one, threaded
+from dtfctl.runtime.kernels.native.matrices import Matrices
 from dtfctl.runtime.kernels.native.tape import Step
 from dtfctl.runtime.kernels.onednn.find import find_library
 from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError
@@ -153,21 +154,46 @@ def _step(
     Args:
         beside_onednn: whether the plan has work for oneDNN.
     """
-    size = prod(sizes)
-    if a.dtype not in (_FLOAT32, _FLOAT64) or not size:
+    rows, inner, columns = sizes
+    shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns), (rows, columns)]
+    matrices = Matrices(sizes, ta, tb, [Spec(shape, a.dtype) for shape in shapes])
+    if not (is_shared or biased):
+        return step_of_matrices(matrices, beside_onednn)
+    if a.dtype not in (_FLOAT32, _FLOAT64) or not prod(sizes):
         return None
 
     def make() -> Step | None:
-        library = find_library() if a.dtype == _FLOAT32 and beside_onednn and (biased or size >= _PACKED) else None
+        library = (
+            find_library() if a.dtype == _FLOAT32 and beside_onednn and (biased or prod(sizes) >= _PACKED) else None
+        )
         try:
             if library is None or library.is_forked:
-                return None if biased else step_by_blas(sizes, a.dtype, ta, tb, size > _MOST_ALONE, is_shared)
-            # A primitive copies a factor that is not shared, and as slowly by two threads as by one.
-            is_general = not (is_shared or biased)
-            return (
-                gemm_step(library, sizes, ta, tb) if is_general else product_step(library, sizes, tb, biased, is_shared)
-            )
+                return None if biased else step_by_blas(matrices, prod(sizes) > _MOST_ALONE, True)
+            return product_step(library, sizes, tb, biased, is_shared)
         except (OneDnnError, OSError):
+            return None
+
+    return make
+
+
+def step_of_matrices(matrices: Matrices, beside_onednn: bool) -> Callable[[], Step | None] | None:
+    """Make what makes products a step of a tape, none of whose factors several products have.
+
+    Args:
+        beside_onednn: whether the plan has work for oneDNN.
+    """
+    size, dtype = prod(matrices.sizes), matrices.specs[-1].dtype
+    if dtype not in (_FLOAT32, _FLOAT64) or not size:
+        return None
+
+    def make() -> Step | None:
+        # A primitive copies a factor that is not shared, and as slowly by two threads as by one.
+        library = find_library() if dtype == _FLOAT32 and beside_onednn and size >= _PACKED else None
+        try:
+            if library is None or library.is_forked:
+                return step_by_blas(matrices, size > _MOST_ALONE)
+            return gemm_step(library, matrices)
+        except OSError:
             return None
 
     return make
@@ -181,12 +207,21 @@ def product_of_stacks(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
     def by_numpy(a: Any, b: Any, out: Any) -> None:
         np.matmul(a.swapaxes(-1, -2) if ta else a, b.swapaxes(-1, -2) if tb else b, out)
 
+    step = _step_of_stacks(a, b, ta, tb) if a.shape[:-2] == b.shape[:-2] else None
     if size <= _MOST_ALONE:
-        return Into(by_numpy)
+        return Into(by_numpy, step=step)
     if size < _LARGE or len(shapes[0]) == 2 or shapes[0][0] == 1 or shapes[0][:-2] != shapes[1][:-2]:
-        return Into(_alone(by_numpy))
+        return Into(_alone(by_numpy), step=step)
     # Each part has some of the stacks.
-    return Into(_with_threads_of_ours(by_numpy, False))
+    return Into(_with_threads_of_ours(by_numpy, False), step=step)
+
+
+def _step_of_stacks(a: Spec, b: Spec, ta: bool, tb: bool) -> Callable[[], Step | None] | None:
+    """Make what makes products of stacks of as many matrices a step of a tape."""
+    sizes = dimensions(Spec(a.shape[-2:], a.dtype), Spec(b.shape[-2:], b.dtype), ta, tb)
+    out = Spec((*a.shape[:-2], sizes[0], sizes[2]), a.dtype)
+    count = prod(a.shape[:-2])
+    return step_of_matrices(Matrices(sizes, ta, tb, [a, b, out], count=count), False) if count else None
 
 
 def multiply(a: Any, b: Any, ta: bool, tb: bool) -> Any:

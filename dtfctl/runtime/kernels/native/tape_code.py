@@ -178,34 +178,44 @@ def _loop(module: Any) -> None:
 
 
 def _gemm(module: Any) -> None:
-    with _step_of(module, "gemm", 3) as (b, words, _, buffers):
-        address, ta, tb, rows, columns, inner, lda, ldb = (_own(b, words, n) for n in range(8))
-        a, c, d = _factors(b, words, buffers, 8)
+    with _step_of(module, "gemm", _MOST) as (b, words, _, buffers):
+        address, ta, tb = (_own(b, words, n) for n in range(3))
         matrix = (PTR, I64)
         kind = ir.FunctionType(I32, [I8, I8, I64, I64, I64, _FLOAT, *matrix, *matrix, _FLOAT, *matrix])
         run = b.inttoptr(address, ir.PointerType(kind))
         flags = b.trunc(ta, I8), b.trunc(tb, I8)
-        status = b.call(run, [*flags, rows, columns, inner, _FLOAT(1), a, lda, c, ldb, _FLOAT(0), d, columns])
-        b.ret(b.icmp_signed("==", status, I32(0)))
-
-
-def _factors(b: Any, words: Any, buffers: Any, at: int) -> tuple[Any, Any, Any]:
-    """Read where two factors and a product begin, the first and the last some bytes behind where their arrays do."""
-    a, c, d = (b.load(b.gep(buffers, [I64(n)], source_etype=PTR), typ=PTR) for n in range(3))
-    ahead, behind = (_own(b, words, at + n) for n in range(2))
-    return b.gep(a, [ahead], source_etype=I8), c, b.gep(d, [behind], source_etype=I8)
+        with _products(b, words, buffers, 3) as (rows, columns, inner, a, lda, c, ldb, d):
+            status = b.call(run, [*flags, rows, columns, inner, _FLOAT(1), a, lda, c, ldb, _FLOAT(0), d, columns])
+            with b.if_then(b.icmp_signed("!=", status, I32(0))):
+                b.ret(I1(0))
+        b.ret(I1(1))
 
 
 def _blas(module: Any, name: str, real: Any) -> None:
-    with _step_of(module, name, 3) as (b, words, _, buffers):
-        address, order, ta, tb, rows, columns, inner, lda, ldb = (_own(b, words, n) for n in range(9))
-        a, c, d = _factors(b, words, buffers, 9)
+    with _step_of(module, name, _MOST) as (b, words, _, buffers):
+        address, order, ta, tb = (_own(b, words, n) for n in range(4))
         # Whole numbers of 32 bits are the lower half of what is passed, in registers and on the stack.
         matrix = (PTR, I64)
         kind = ir.FunctionType(VOID, [*[I64] * 6, real, *matrix, *matrix, real, *matrix])
         run = b.inttoptr(address, ir.PointerType(kind))
-        b.call(run, [order, ta, tb, rows, columns, inner, real(1), a, lda, c, ldb, real(0), d, columns])
+        with _products(b, words, buffers, 4) as (rows, columns, inner, a, lda, c, ldb, d):
+            b.call(run, [order, ta, tb, rows, columns, inner, real(1), a, lda, c, ldb, real(0), d, columns])
         b.ret(I1(1))
+
+
+@contextmanager
+def _products(b: Any, words: Any, buffers: Any, at: int) -> Iterator[tuple[Any, ...]]:
+    """Write a loop over the products of a step, whose words from a place on say what they are (matrices.py): what is
+    written inside gets sizes, and where both factors and the product begin, and the factors' rows."""
+    rows, columns, inner, lda, ldb, count = (_own(b, words, at + n) for n in range(6))
+    places, begins, strides = ([_own(b, words, at + 6 + 3 * k + n) for n in range(3)] for k in range(3))
+    arrays = [b.load(b.gep(buffers, [place], source_etype=PTR), typ=PTR) for place in places]
+    with counted(b, I64(0), count, I64(1)) as n:
+        a, c, d = (
+            b.gep(array, [b.add(begin, b.mul(n, stride))], source_etype=I8)
+            for array, begin, stride in zip(arrays, begins, strides)
+        )
+        yield rows, columns, inner, a, lda, c, ldb, d
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 from dtfctl.runtime.kernels.into.registry import Spec, Unfit
 from dtfctl.runtime.kernels.native import machine, tape
 from dtfctl.runtime.kernels.native.image import Image
+from dtfctl.runtime.kernels.native.matrices import Matrices, Sizes
 from dtfctl.runtime.kernels.native.tape import Part, Pool, Step, described, rows_of
 from dtfctl.runtime.kernels.onednn.library import (
     QUERY_DST,
@@ -26,8 +27,6 @@ from dtfctl.runtime.kernels.onednn.library import (
 from dtfctl.runtime.kernels.onednn.passes import Shared
 
 _FLOAT32 = np.dtype(np.float32)
-Sizes = tuple[int, int, int]
-"""Rows of a product, inner dimension and columns."""
 
 
 def product_step(
@@ -183,8 +182,8 @@ class _Form:
         return self.packed.given(factor)
 
 
-def gemm_step(library: Library, sizes: Sizes, ta: bool, tb: bool) -> Step | None:
-    """Make a product of matrices a step by the library's general routine; None where tapes cannot be had.
+def gemm_step(library: Library, matrices: Matrices) -> Step | None:
+    """Make products of matrices a step by the library's general routine; None where tapes cannot be had.
 
     Raises:
         KeyError: the code of tapes was not compiled yet.
@@ -193,19 +192,6 @@ def gemm_step(library: Library, sizes: Sizes, ta: bool, tb: bool) -> Step | None
     code = tape.image()
     if code is None:
         return None
-    rows, inner, columns = sizes
-    shapes = [(inner, rows) if ta else (rows, inner), (columns, inner) if tb else (inner, columns)]
-    specs = [Spec(shape, _FLOAT32) for shape in (*shapes, (rows, columns))]
-    flags = [ord("T" if t else "N") for t in (ta, tb)]
-    entry, held = machine.entry(code, "gemm")
-
-    def words(first: int, end: int) -> Any:
-        own = [library.address("sgemm"), *flags, end - first, columns, inner, shapes[0][1], shapes[1][1]]
-        own += [first * (1 if ta else inner) * _FLOAT32.itemsize, first * columns * _FLOAT32.itemsize]
-        return machine.table_of(machine.numbers_of(own, described(specs, 1)))
-
-    def cut(count: int) -> list[list[Part]]:
-        return [rows_of(rows, count, specs, ta, lambda first, end: (entry, words(first, end), held))]
-
     pool = Pool(library.address("omp_set_num_threads"), library.threads(), True)
-    return Step(entry, words(0, rows), specs, 2, pool=pool, cut=cut, held=held)
+    head = [library.address("sgemm"), *(ord("T" if t else "N") for t in (matrices.ta, matrices.tb))]
+    return matrices.step(code, "gemm", head, pool, library)
