@@ -58,3 +58,13 @@ def test_variables_in_collections_of_a_program_are_tensors_when_they_are_importe
             with tf.Session() as session:
                 session.run(tf.global_variables_initializer())
                 assert session.run(held[0]).tolist() == [1, 1]
+
+
+def test_a_cross_entropy_is_found_by_tensorflows_name() -> None:
+    with tf.Graph().as_default() as graph:
+        rows, steps = tf.ones([2, 4]) / 4, tf.ones([2, 3, 4]) / 4
+        for x, name in ((rows, "softmax_cross_entropy_with_logits_sg"), (steps, "xent"), (rows, "named")):
+            loss = tf.nn.softmax_cross_entropy_with_logits(labels=x, logits=x, name=name if "_" not in name else None)
+            assert loss.op.name in (name, f"{name}/Reshape_2")
+            assert graph.get_operation_by_name(name).type == "SoftmaxCrossEntropyWithLogits"
+            assert graph.get_operation_by_name(f"{name}/labels_stop_gradient").type == "StopGradient"

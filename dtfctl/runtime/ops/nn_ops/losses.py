@@ -99,9 +99,9 @@ def softmax_cross_entropy_with_logits(
 ) -> Tensor:
     """Compute cross entropy like the second version, but let no gradient go to the labels."""
     _both(labels, logits)
-    with name_scope(name, "softmax_cross_entropy_with_logits_sg"):
+    with name_scope(name, "softmax_cross_entropy_with_logits_sg") as scope:
         labels = apply_op("StopGradient", input=convert_to_tensor(labels), name="labels_stop_gradient")
-    return softmax_cross_entropy_with_logits_v2(labels, logits, axis if axis is not None else dim, name)
+        return softmax_cross_entropy_with_logits_v2(labels, logits, axis if axis is not None else dim, scope)
 
 
 def _both(labels: Any, logits: Any) -> None:
