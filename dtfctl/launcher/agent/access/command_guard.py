@@ -83,6 +83,10 @@ def end_all() -> None:
 def run_command(terminal: bool, folder: str, command: list[str]) -> None:
     """Become the command, in the child."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        # Python ignores some, and whoever ran `up` in the background others: Ctrl-C would do nothing.
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     os.setsid()
     if terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
