@@ -14,7 +14,7 @@ from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.liveness import Liveness, guard
-from dtfctl.runtime.executor.shaped import Room, Shaped
+from dtfctl.runtime.executor.shaped_lines import Room, Shaped
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.framework.structural_ops import BRANCHES, MERGES, NOTHING, RECVS, SENDS, SWITCHES
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,61 +26,19 @@ from dtfctl.runtime.executor.fusion import Fuser, Work
 from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.observation import MOST_KEPT, Observation
 from dtfctl.runtime.executor.regions import Surroundings, find_regions
-from dtfctl.runtime.executor.tapes import Known, Line, find_tapes
+from dtfctl.runtime.executor.shaped_lines import Room, Shaped
+from dtfctl.runtime.executor.taken_tapes import take_tapes
 from dtfctl.runtime.framework.node_graph import Node
-from dtfctl.runtime.framework.structural_ops import BRANCHES, NOTHING, SENDS
+from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
 from dtfctl.runtime.kernels.into.fusions import Output
 from dtfctl.runtime.kernels.into.parallel import in_parts
 from dtfctl.runtime.kernels.into.registry import WIDENED, Into, Spec, load_makers
 from dtfctl.runtime.kernels.into.widened import made_in_float32
-from dtfctl.runtime.kernels.native.compiler import Order
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.memory import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
-
-
-class Room(NamedTuple):
-    """Stand-in for an array: an output that is in another one in each step, which may be one that others see."""
-
-    output: Output
-    spec: Spec
-    is_sent: bool
-
-
-@dataclass
-class Shaped:
-    """What a plan compiler does differently for known shapes.
-
-    Attributes:
-        fixed: outputs whose value is known.
-        buffers: outputs that are always in the same array.
-        calls: how to run nodes; with the arrays to give besides the inputs, or a `Room` for them.
-        operands: of nodes in `calls` that do the work of others too, what they get instead of their inputs.
-        folded: nodes whose work another one does, and the position of that one.
-        same: nodes whose only output is their first input as it is.
-        guards: before a node, which outputs must have which shapes.
-        missing: regions that were not compiled yet.
-    """
-
-    fixed: dict[Output, Any] = field(default_factory=dict)
-    buffers: dict[Output, Any] = field(default_factory=dict)
-    calls: dict[Node, tuple[Into, list[Any]]] = field(default_factory=dict)
-    operands: dict[Node, list[Output]] = field(default_factory=dict)
-    folded: dict[Node, int] = field(default_factory=dict)
-    same: set[Node] = field(default_factory=set)
-    guards: dict[Node, list[tuple[Output, tuple[int, ...]]]] = field(default_factory=dict)
-    missing: list[Order] = field(default_factory=list)
-
-    @property
-    def is_worthwhile(self) -> bool:
-        return bool(self.calls or self.missing) or any(node.op != "Const" for node, _ in self.fixed)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory the buffers take."""
-        return sum({id(b.base): b.base.nbytes for b in self.buffers.values()}.values())
 
 
 def shape_plan(
@@ -132,8 +90,6 @@ class _Planner:
         # Nodes in regions, and what others may keep of what regions give.
         self.regional: set[Node] = set()
         self.fresh: set[Output] = set()
-        # What is the same in every step, in the order of its elements.
-        self.in_order: dict[Output, Any] = {}
         self.pool = memory.pool()
         self.owners: dict[Output, Block] = {}
 
@@ -166,7 +122,7 @@ class _Planner:
                     self.shaped.operands[node] = work.operands
             for output in ends.pop(i, ()):
                 self.pool.give(self.owners.pop(output))
-        self._find_tapes(works)
+        take_tapes(self.order, self.shaped, works, self.aliases, self._memory_behind)
         for output, places in self.needs.items():
             spec = self.seen.spec(output)
             known = output in self.shaped.buffers or output in self.shaped.fixed or output[0] in self.regional
@@ -202,53 +158,8 @@ class _Planner:
         self._find_captured()
         self.fresh.update(o for o in outputs if self._base(o) in self.captured)
 
-    def _find_tapes(self, works: Mapping[Node, Work]) -> None:
-        """Let tapes be the work of their last nodes."""
-        position = {node: i for i, node in enumerate(self.order)}
-        calls, operands, folded = self.shaped.calls, self.shaped.operands, self.shaped.folded
-        known = Known(
-            lambda node: self._line(node, works),
-            self._is_idle,
-            self._array,
-            lambda node: [self._base(self.root(e)) for e in node.inputs],
-        )
-        for found in list(find_tapes(self.order, known, self.shaped.missing)):
-            *others, last = found.nodes
-            at = position[last]
-            within = {position[node] for node in found.nodes}
-            # What a step did for other nodes is done when the tape is.
-            folded.update({node: at for node, by in folded.items() if by in within})
-            for node in others:
-                del calls[node]
-                operands.pop(node, None)
-                folded[node] = at
-            calls[last], operands[last] = (found.into, found.rooms), found.operands
-
-    def _line(self, node: Node, works: Mapping[Node, Work]) -> Line | None:
-        call = self.shaped.calls.get(node)
-        if call is None:
-            return None
-        work = works[node]
-        return Line(node, call[0], work.operands, call[1], [output for output, _ in work.outputs])
-
-    def _is_idle(self, node: Node) -> bool:
-        """Tell whether a plan does nothing for the node at its place."""
-        output = (node, 0)
-        return (
-            node in self.shaped.folded
-            or output in self.shaped.buffers
-            or output in self.shaped.fixed
-            or output in self.aliases
-            or node.op in NOTHING
-        )
-
-    def _array(self, output: Output) -> Any:
-        """Return the array that an output is in each time, as machine code takes it; None where it is another one."""
-        if output in self.shaped.fixed and output not in self.in_order:
-            value = np.asarray(self.shaped.fixed[output])
-            # What is known may be a view, such as a constant that is transposed.
-            self.in_order[output] = None if value.dtype.hasobject else np.require(value, requirements=["C", "A"])
-        return self.shaped.buffers.get(output, self.in_order.get(output))
+    def _memory_behind(self, node: Node) -> list[Output]:
+        return [self._base(self.root(e)) for e in node.inputs]
 
     # What is known ----------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,8 @@ from dtfctl.runtime.executor.liveness import Liveness, guard
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.executor.node_lines import NodeLines
 from dtfctl.runtime.executor.observation import Observation
-from dtfctl.runtime.executor.shaped import Room, shape_plan
+from dtfctl.runtime.executor.shaped import shape_plan
+from dtfctl.runtime.executor.shaped_lines import Room
 from dtfctl.runtime.executor.straight_line import Chunk, DeadValue, Reshaped, StraightLine, switch_index, uninitialized
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.structural_ops import BOUNDARIES, BRANCHES, MERGES, NOTHING, RECVS, SENDS
