@@ -42,7 +42,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 4
 WITH_PROCESSES = (
-    *("tests/cluster/", "tests/faults/", "tests/interop/", "tests/lab/"),
+    *("tests/cluster/", "tests/faults/", "tests/interop/", "tests/lab/", "tests/ray/", "tests/slurm/"),
     *("tests/unit/cli/", "tests/unit/launcher/", "tests/unit/net/", "tests/unit/services/", "tests/unit/train/"),
     "tests/unit/memory/test_other_pythons.py",
 )

@@ -501,6 +501,26 @@ def test_lanes_give_what_one_thread_gives(code: Any) -> None:
         check()
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.usefixtures("in_lanes")
+def test_parts_of_a_primitive_have_memory_of_their_own(is_shared: bool, code: Any) -> None:
+    """The library copies rows that are no whole number of vectors long before it multiplies them."""
+    sizes = (64, 156, 512)
+    a, b, want = factors(sizes, False, False)
+    step = product_step(library(), sizes, False, is_shared=is_shared)
+    if step is None:
+        pytest.skip("the library copies the factor")
+    out = np.zeros_like(want)
+    second = np.zeros_like(want)
+    run = Tape([(step, [a, 0, out]), (step, [a, 0, second])], code)
+    for _ in range(500):
+        out[:] = second[:] = np.nan
+        run(held(b) if is_shared else b)
+        np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(out, second)
+    assert run._run is not run._alone
+
+
 @pytest.mark.usefixtures("in_lanes")
 def test_tapes_of_several_threads_do_not_disturb_each_other(code: Any) -> None:
     made = [divided(10, code) for _ in range(3)]

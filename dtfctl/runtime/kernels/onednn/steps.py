@@ -24,7 +24,7 @@ from dtfctl.runtime.kernels.onednn.library import (
     OneDnnError,
     arguments,
 )
-from dtfctl.runtime.kernels.onednn.passes import Shared
+from dtfctl.runtime.kernels.onednn.passes import Shared, aligned
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -55,9 +55,13 @@ def product_step(
 
     def executed(made: _Primitive, first: int) -> tuple[int, Any, Any]:
         memories = [library.memory(layout) for layout in made.layouts]
+        # Two threads may run one primitive at once.
+        scratch, scratchpad = aligned(made.scratch_bytes), library.memory(made.scratchpad)
+        library.point(scratchpad, scratch)
+        given = {**dict(zip(names, memories)), "scratchpad": scratchpad}
         begins = [first * inner * _FLOAT32.itemsize, *[0] * (len(specs) - 2), first * columns * _FLOAT32.itemsize]
         points = [(memory, n, begin) for n, (memory, begin) in enumerate(zip(memories, begins))]
-        return executing(library, code, specs, 1, points, [(made.primitive, dict(zip(names, memories)))], made)
+        return executing(library, code, specs, 1, points, [(made.primitive, given)], (made, scratch))
 
     def part(first: int, end: int) -> tuple[int, Any, Any]:
         of_rows = _primitive(library, (end - first, inner, columns), tb, biased, is_shared, made.weights)
@@ -112,12 +116,15 @@ class _Primitive:
     """A product of some rows.
 
     Attributes:
-        layouts: of its arguments; packed: makes the second factor what it gets, where that is shared.
+        layouts: of its arguments; scratchpad: of what it computes in, of so many bytes.
+        packed: makes the second factor what it gets, where that is shared.
         weights: the layout in which it then has the second factor.
     """
 
     primitive: ctypes.c_void_p
     layouts: Sequence[ctypes.c_void_p]
+    scratchpad: ctypes.c_void_p
+    scratch_bytes: int
     packed: Shared | None
 
     @property
@@ -152,9 +159,10 @@ def _of_form(
     bias = library.strided((1, columns), (columns, 1)) if biased else None
     out = library.strided((rows, columns), (columns, 1))
     wanted = b if not is_shared else library.any_layout((inner, columns)) if form is None else library.numbered(form)
-    pd = ctypes.c_void_p()
+    pd, attributes = ctypes.c_void_p(), library.attributes(has_scratch=True)
     with library.by_one_thread():
-        library.call("matmul_primitive_desc_create", ctypes.byref(pd), library.engine, a, wanted, bias, out, None)
+        create = "matmul_primitive_desc_create"
+        library.call(create, ctypes.byref(pd), library.engine, a, wanted, bias, out, attributes)
         if library.implementation(pd).startswith(SLOW):
             raise OneDnnError("a product has a slow implementation only")
         primitive = library.primitive(pd)
@@ -164,7 +172,9 @@ def _of_form(
     layouts = [library.query(pd, what, index) for _, what, index in plain]
     if any(not library.same(x, layouts[n]) for n, (x, *_) in enumerate(plain) if not (is_shared and n == 1)):
         return None
-    return _Primitive(primitive, layouts, Shared(library, b, layouts[1]) if is_shared else None)
+    scratchpad = library.scratchpad(pd)
+    packed = Shared(library, b, layouts[1]) if is_shared else None
+    return _Primitive(primitive, layouts, scratchpad, library.nbytes(scratchpad), packed)
 
 
 @dataclass(frozen=True)
