@@ -95,7 +95,7 @@ def in_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(lanes, "_MOST_SHARE", 0.99)
     made: list[int] = []
 
-    def together(lanes: Any, alone: Any, count: int, claimed: Any) -> Any:
+    def together(lanes: Any, alone: Any, count: int, **_: Any) -> Any:
         made.append(count)
         return lanes
 

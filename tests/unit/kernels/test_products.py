@@ -421,6 +421,25 @@ def test_parts_that_take_much_longer_are_left_after_a_few_runs(monkeypatch: pyte
     assert machine.run(100).count(0) <= threads._FEW_CLAIMS + 2 < threads._CLAIMS
 
 
+@pytest.mark.parametrize("stays_awake", [False, True])
+def test_a_long_call_whose_threads_stay_awake_is_tried_a_few_times(
+    stays_awake: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine, others = Machine(monkeypatch, 3e-3, 1.6e-3), Others(tmp_path)
+    crowd = threads.Crowd(threads.Host(str(others.path)), cores=2)
+
+    def claimed() -> None:
+        machine.used.append(0)
+        machine.now += 3.2e-3
+
+    alone = threads.by_one(machine.call, machine.set_threads, 2)
+    machine.product = threads.threaded(machine.call, alone, 2, crowd, claimed, stays_awake)
+    machine.run(500)
+    others.want(4)
+    claims = machine.run(60).count(0)
+    assert (claims <= threads._TRIALS + 1) if stays_awake else (claims >= threads._CLAIMS)
+
+
 def test_who_has_the_cores_between_products_only_takes_none_from_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

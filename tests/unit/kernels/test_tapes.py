@@ -478,7 +478,7 @@ def two_chains(length: int, code: Any) -> tuple[Tape, Callable[[], None]]:
 def in_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tapes are divided as soon as it is known how, and then run in lanes only."""
     monkeypatch.setattr(tape, "granted", lambda: 2)
-    monkeypatch.setattr(tape, "threaded", lambda together, alone, count, claimed: together)
+    monkeypatch.setattr(tape, "threaded", lambda together, *_, **__: together)
     monkeypatch.setattr(tape, "LEAST_S", 0.0)
     monkeypatch.setattr(tape, "_CUT_S", 0.0)
     yield
@@ -588,7 +588,7 @@ _PROGRAM = """
     import os, sys
     import numpy as np
     from dtfctl.runtime.kernels.native import tape
-    tape.granted, tape.threaded, tape.LEAST_S = (lambda: 2), (lambda together, alone, count, claimed: together), 0.0
+    tape.granted, tape.threaded, tape.LEAST_S = (lambda: 2), (lambda together, *_, **__: together), 0.0
     sys.path.insert(0, {root!r})
     from tests.unit.kernels.test_tapes import divided
     run, check = divided(20, tape.image())

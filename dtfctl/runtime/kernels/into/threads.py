@@ -216,18 +216,21 @@ def threaded(
     count: int,
     crowd: Crowd | None = None,
     claimed: Callable[..., Any] | None = None,
+    stays_awake: bool = False,
 ) -> Callable[..., Any]:
     """Make a call use as many threads as are good for it at the moment.
 
     Args:
         call: computes it by `count` threads; alone: the same by the caller's.
         claimed: the same in parts that threads claim, for when others want the cores; it may be `call`.
+        stays_awake: whether it is so long that its threads are awake for most of it.
     """
     if count < 2 or not adapts():
         return call
     others = _CROWD if crowd is None else crowd
     single, many = Way(alone), Way(call)
-    in_parts = None if claimed is None else Way(claimed, _CLAIMS, _COLD_CLAIMS)
+    trials = (_TRIALS, 0) if stays_awake else (_CLAIMS, _COLD_CLAIMS)
+    in_parts = None if claimed is None else Way(claimed, *trials)
     # Seconds that may be lost by trying what was worse.
     allowed = 0.0
 

@@ -318,7 +318,8 @@ class Tape:
             count *= 2
         if best is not None:
             together = self._made(*best)
-            self._run = threaded(together, self._alone, len(best[0].orders), claimed=together)
+            is_long = best[0].takes >= _LONG_S
+            self._run = threaded(together, self._alone, len(best[0].orders), claimed=together, stays_awake=is_long)
 
     def _parts(self, costs: Any, lanes: int) -> tuple[list[tuple[int, Part]], list[int]]:
         """Cut the steps for so many lanes: each part with the number of its step, and of what it needs nothing of."""
