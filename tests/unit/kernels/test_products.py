@@ -437,7 +437,10 @@ def test_a_long_call_whose_threads_stay_awake_is_tried_a_few_times(
     machine.run(500)
     others.want(4)
     claims = machine.run(60).count(0)
-    assert (claims <= threads._TRIALS + 1) if stays_awake else (claims >= threads._CLAIMS)
+    if stays_awake:
+        assert claims <= threads._TRIALS + 2 < threads._CLAIMS
+    else:
+        assert claims >= threads._CLAIMS
 
 
 def test_who_has_the_cores_between_products_only_takes_none_from_them(
