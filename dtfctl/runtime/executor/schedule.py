@@ -50,7 +50,7 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     """
     order = _in_rank_order(graph, may_block)
     if order is not None:
-        return Schedule(_settled(order, graph), True)
+        return Schedule(_settled(order, graph, may_block), True)
     position = {node: i for i, node in enumerate(graph)}
     left = {node: len(node.inputs) + len(node.control_inputs) for node in graph}
     consumers = graph.consumers()
@@ -89,7 +89,7 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     if len(order) != len(left):
         stuck = next(node for node, count in left.items() if count)
         raise InvalidArgumentError(f"Graph contains a cycle through node '{stuck.name}'", stuck.name)
-    return Schedule(_settled(order, graph), is_safe)
+    return Schedule(_settled(order, graph, may_block), is_safe)
 
 
 def _before_collectives(graph: NodeGraph) -> set[Node]:
@@ -148,13 +148,13 @@ def _in_rank_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[
     return list(chain.from_iterable(stages))
 
 
-def _settled(order: list[Node], graph: NodeGraph) -> list[Node]:
+def _settled(order: list[Node], graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[Node]:
     """Move what reads and what updates variables to where it belongs."""
-    return _with_late_updates(_with_late_reads(order, graph), graph)
+    return _with_late_updates(_with_late_reads(order, graph), graph, may_block)
 
 
-def _with_late_updates(order: list[Node], graph: NodeGraph) -> list[Node]:
-    """Move each update of a small variable to just before what needs it, or touches its variable.
+def _with_late_updates(order: list[Node], graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[Node]:
+    """Move each update of a small variable to just before what needs it, touches its variable, or waits for others.
 
     The moving averages of a normalization would stand between what comes before and behind it otherwise, which can be
     one call (kernels/native/tape.py). Of a large variable the new value would take room meanwhile.
@@ -164,7 +164,9 @@ def _with_late_updates(order: list[Node], graph: NodeGraph) -> list[Node]:
         return order
     place = {node: i for i, node in enumerate(order)}
     consumers = graph.consumers()
-    waits = [i for i, node in enumerate(order) if node.op in RECVS and not is_client_terminated(node)]
+    waits = [
+        i for i, node in enumerate(order) if may_block(node) or (node.op in RECVS and not is_client_terminated(node))
+    ]
     before: dict[int, list[Node]] = {}
     for update in updates:
         touching = [user for user, _ in (*consumers[update], *consumers[update.inputs[0].node])]

@@ -21,12 +21,14 @@ class OpenBlas:
 
     Attributes:
         address: where `set_threads` is, for machine code.
+        usual_threads: how many threads it has where nobody has set less for a while.
     """
 
     core_name: Callable[[], bytes]
     threads: Callable[[], int]
     set_threads: Callable[[int], None]
     address: int
+    usual_threads: int
 
 
 @lru_cache(1)
@@ -44,7 +46,7 @@ def open_blas() -> OpenBlas | None:
                     if threads() > available():
                         set_threads(available())
                     address = ctypes.cast(set_threads, ctypes.c_void_p).value or 0
-                    return OpenBlas(core, threads, set_threads, address)
+                    return OpenBlas(core, threads, set_threads, address, threads())
     return None
 
 

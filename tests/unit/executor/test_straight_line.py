@@ -245,11 +245,19 @@ def averages(size: int = 3) -> GraphText:
     return g
 
 
-def ordered(g: GraphText) -> list[str]:
+def ordered(g: GraphText, *blocking: str) -> list[str]:
     graph = NodeGraph.from_graph_def(g.proto)
     for rank, node in enumerate(graph):
         node.rank = rank
-    return [n.name for n in sequential_order(graph, lambda n: False).order]
+    return [n.name for n in sequential_order(graph, lambda n: n.name in blocking).order]
+
+
+def test_what_waits_for_others_does_not_keep_an_update_from_them() -> None:
+    """Others may look at the variable until they give what is waited for."""
+    g = averages()
+    g.add("d", "Neg", "c", T="float32")
+    order = ordered(g, "d")
+    assert order.index("c") < order.index("update") < order.index("d")
 
 
 def test_what_updates_a_small_variable_waits_for_what_needs_nothing_of_it() -> None:

@@ -554,6 +554,16 @@ def test_lanes_that_nobody_begins_are_the_callers(code: Any, monkeypatch: pytest
     assert not nobody.words[crew.CURRENT] and not nobody.words[crew.BUSY]
 
 
+def test_a_process_that_may_have_no_more_threads_does_without(code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    workers = crew.Crew(code, 1e9, 2)
+    assert workers._threads == []
+    workers.end()
+
+
 @pytest.mark.usefixtures("in_lanes")
 def test_threads_of_another_job_do_not_keep_a_tape_from_being_dropped(code: Any) -> None:
     for _ in range(30):
@@ -571,7 +581,6 @@ def test_threads_of_another_job_do_not_keep_a_tape_from_being_dropped(code: Any)
 @pytest.mark.usefixtures("in_lanes")
 def test_as_many_threads_as_there_are_cores(threads: int, code: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tape, "granted", lambda: threads + 1)
-    monkeypatch.setattr(tape, "_MORE", 2.0)
     workers = crew.Crew(code, 1e9, threads)
     monkeypatch.setattr(tape, "crew", lambda *_: workers)
     try:

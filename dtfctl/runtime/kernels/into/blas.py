@@ -90,7 +90,7 @@ def step_by_blas(matrices: Matrices, may_use_threads: bool, is_shared: bool = Fa
         # A factor gives itself as it is, and the other way round.
         b = Spec((b.shape[1], b.shape[0]), dtype) if matrices.tb else b
         matrices = replace(matrices, tb=False, specs=[a, b, out])
-    one = Pool(pool.address, pool.threads(), False) if may_use_threads and pool is not None else None
+    one = Pool(pool.address, pool.usual_threads, False) if may_use_threads and pool is not None else None
     flags = [_TRANSPOSED if t else _AS_IS for t in (matrices.ta, matrices.tb)]
     head = [blas.address(dtype), _ROW_MAJOR, *flags]
     return matrices.step(code, "sgemm" if dtype == np.float32 else "dgemm", head, one, blas, makes)

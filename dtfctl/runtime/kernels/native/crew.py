@@ -50,16 +50,25 @@ class Crew:
         at = self.words.ctypes.data
         self._threads = [guard.once(partial(serve, at, n + 1), name=f"lane-{n + 1}") for n in range(threads)]
         self._left: list[Job] = []
-        for thread in self._threads:
-            thread.start()
+        _KEPT.append((self.words, self._held))
+        for n, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError:
+                # There may be no more of them: callers do what those would have done.
+                del self._threads[n:]
+                break
         os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.end)
 
     def publishes(self, owner: Any, job: Job) -> None:
         """Let a job be as long as its owner is, or one of the threads looks at it."""
         weakref.finalize(owner, self._left.append, job)
+        left = list(self._left)
         looked_at = set(self.words[LOOKED_AT::LINE].tolist())
-        self._left[:] = [left for left in self._left if left.address in looked_at]
+        for one in left:
+            if one.address not in looked_at:
+                self._left.remove(one)
 
     def _forked(self) -> None:
         # The threads are not there.
@@ -82,6 +91,8 @@ class Crew:
 
 
 _LOCK = threading.Lock()
+# What threads read stays, also if making a crew fails half way.
+_KEPT: list[Any] = []
 _crew: Crew | None = None
 
 

@@ -22,7 +22,7 @@ from dtfctl.runtime.kernels.native.turns import I1, I32, I64, PTR, VOID, counted
 # Looks between two at which others may have the core.
 _YIELDS = 1 << 15
 # Of Linux on x86-64: system calls, and what a futex is to do, for threads of this process.
-_FUTEX, _YIELD, _WAIT, _WAKE = 202, 24, 128, 129
+_FUTEX, _YIELD, _WAIT, _WAKE, _ALL = 202, 24, 128, 129, 1 << 30
 
 
 def write_lanes(module: Any) -> None:
@@ -177,12 +177,13 @@ def _run(module: Any) -> None:
     with counted(b, I64(0), b.mul(lane_count, word(b, job, lanes.LANE_STRIDE)), I64(1)) as n:
         value = b.load(b.gep(ready_first, [n], source_etype=I64), typ=I64)
         with b.if_then(b.icmp_signed("!=", value, I64(0))):
-            write(b, value, b.gep(ready, [n], source_etype=I64))
+            # A thread that is late may have taken a part already, and set what is ready by that.
+            b.atomic_rmw("or", b.gep(ready, [n], source_etype=I64), value, "seq_cst")
     write(b, job_word, place(crew.CURRENT))
     b.atomic_rmw("add", place(crew.NUMBER), I64(1), "seq_cst")
     with b.if_then(b.icmp_signed(">", b.load_atomic(place(crew.SLEEPERS), "seq_cst", 8, typ=I64), I64(0))):
         number = b.ptrtoint(place(crew.NUMBER), I64)
-        _system(b, crew_at, _FUTEX, number, I64(_WAKE), b.sub(lane_count, I64(1)))
+        _system(b, crew_at, _FUTEX, number, I64(_WAKE), I64(_ALL))
     b.call(module.get_global("work"), [job, crew_at, I64(0)])
     write(b, I64(0), place(crew.CURRENT))
     failed = shared(b, b.gep(counts, [I64(lanes.FAILED)], source_etype=I64))
@@ -242,9 +243,8 @@ def _serve(module: Any) -> None:
     b.cbranch(b.and_(b.icmp_signed("!=", job_word, I64(0)), is_published), enter, next_)
     b.position_at_end(enter)
     job = b.inttoptr(job_word, PTR)
-    with b.if_then(b.icmp_signed("<", lane, word(b, job, lanes.LANE_COUNT))):
-        set_threads(b, word(b, job, lanes.SET_THREADS), I64(1))
-        b.call(module.get_global("work"), [job, crew_at, lane])
+    set_threads(b, word(b, job, lanes.SET_THREADS), I64(1))
+    b.call(module.get_global("work"), [job, crew_at, b.urem(lane, word(b, job, lanes.LANE_COUNT))])
     b.branch(leave)
     b.position_at_end(leave)
     b.branch(next_)

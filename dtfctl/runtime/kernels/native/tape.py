@@ -37,8 +37,6 @@ _NEVER = 2**62
 # Steps that take as long are cut into parts of their rows, one for each lane, and more where these take longer than so
 # long; longer than arrays are.
 _CUT_S, _PART_S, _MOST_PARTS, _FAR = 5e-6, 0.5e-3, 4, 1 << 40
-# More lanes are to take so much of the time of fewer, at most.
-_MORE = 0.9
 clock = time.perf_counter
 
 
@@ -85,6 +83,7 @@ class Step:
         cut: makes parts of it, so many where they need nothing of each other, in the order in which they are run; none
             where it cannot be cut.
         held: what has to be there as long as the step is.
+        has_room: whether its last array is touched: a region that needs no room gets one byte.
     """
 
     entry: int
@@ -95,6 +94,7 @@ class Step:
     pool: Pool | None = None
     cut: Callable[[int], Sequence[Sequence[Part]]] | None = None
     held: Any = None
+    has_room: bool = True
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,8 @@ def step_of(made: Compiled, operands: Sequence[Spec]) -> Step | None:
         return None
     entry, held = machine.entry(made.image, "bare")
     words = machine.table_of(made.numbers)
-    return Step(entry, words, operands, len(operands), cut=partial(_cut, made, words), held=held)
+    cut = partial(_cut, made, words)
+    return Step(entry, words, operands, len(operands), cut=cut, held=held, has_room=made.scratch > 0)
 
 
 def _cut(made: Compiled, words: Any, count: int) -> list[list[Part]]:
@@ -226,7 +227,9 @@ class Tape:
         # Arguments that were no contiguous arrays.
         self._differing: set[int] = set()
         self._steps = self._with_numbers(steps)
-        self._pools = list(dict.fromkeys(step.pool for step, _ in steps if step.pool is not None))
+        pools = {step.pool.set_threads: step.pool for step, _ in steps if step.pool is not None}
+        assert len(pools) <= machine.TAPE_POOLS, "no more libraries are known"
+        self._pools = list(pools.values())
         self._table, self._held = self._laid_out()
         self._run = self._alone = self._made()
         # Runs until it is known how long steps take; the least that all of them took.
@@ -307,19 +310,14 @@ class Tape:
         costs = cycles * (self._least / max(cycles.sum(), 1))
         if self._least < LEAST_S:
             return
-        best: tuple[Lanes, list[tuple[int, Part]]] | None = None
-        count = 2
-        while count <= granted():
-            parts, groups = self._parts(costs, count)
-            memories = [_memories(part, self._steps[n][1]) for n, part in parts]
-            lanes = divide(memories, [float(costs[n]) * part.share for n, part in parts], count, groups)
-            if lanes is not None and (best is None or lanes.takes < best[0].takes * _MORE):
-                best = lanes, parts
-            count *= 2
-        if best is not None:
-            together = self._made(*best)
-            is_long = best[0].takes >= _LONG_S
-            self._run = threaded(together, self._alone, len(best[0].orders), claimed=together, stays_awake=is_long)
+        count = granted()
+        parts, groups = self._parts(costs, count)
+        memories = [_memories(part, self._steps[n][1]) for n, part in parts]
+        lanes = divide(memories, [float(costs[n]) * part.share for n, part in parts], count, groups)
+        if lanes is not None:
+            together = self._made(lanes, parts)
+            is_long = lanes.takes >= _LONG_S
+            self._run = threaded(together, self._alone, count, claimed=together, stays_awake=is_long)
 
     def _parts(self, costs: Any, lanes: int) -> tuple[list[tuple[int, Part]], list[int]]:
         """Cut the steps for so many lanes: each part with the number of its step, and of what it needs nothing of."""
@@ -327,6 +325,8 @@ class Tape:
         groups: list[int] = []
         for n, (step, arrays) in enumerate(self._steps):
             count = lanes * min(max(int(costs[n] / lanes / _PART_S), 1), _MOST_PARTS)
+            if costs[n] < _CUT_S * count:
+                count = max(int(costs[n] / _CUT_S), 2)
             cut = step.cut(count) if step.cut is not None and costs[n] >= _CUT_S else []
             for together in cut or [[_whole(step, arrays)]]:
                 parts += [(n, part) for part in together]
@@ -379,7 +379,8 @@ class Tape:
 
 
 def _whole(step: Step, arrays: Sequence[Any]) -> Part:
-    touched = [(n, 0, _nbytes(array), n >= step.reads) for n, array in enumerate(arrays)]
+    used = arrays if step.has_room else arrays[:-1]
+    touched = [(n, 0, _nbytes(array), n >= step.reads) for n, array in enumerate(used)]
     return Part(step.entry, step.words, 1.0, touched, step)
 
 
@@ -397,10 +398,7 @@ def _memories(part: Part, arrays: Sequence[Any]) -> list[Memory]:
             at = 0
         elif isinstance(array, int):
             at = -(array + 1) * _FAR
-        elif array.nbytes > 1:
-            at = array.__array_interface__["data"][0]
         else:
-            # A region that needs no room gets one byte.
-            continue
+            at = array.__array_interface__["data"][0]
         found.append(Memory(at + begin, at + end, is_written))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from dtfctl.runtime.kernels.onednn.library import (
@@ -69,8 +69,8 @@ class Convolution:
             raise OneDnnError(f"a convolution with {max(numbers)} in its geometry, which the library counts in 32 bits")
         self.library = library
         self.images, self.is_bfloat16 = x[0], is_bfloat16
-        self.of_images: Callable[[int], Convolution] = lambda images: Convolution(
-            library, (images, *x[1:]), w, output, strides, dilations, pads, is_bfloat16
+        self.of_images: Callable[[int], Convolution] = lru_cache(16)(
+            lambda images: Convolution(library, (images, *x[1:]), w, output, strides, dilations, pads, is_bfloat16)
         )
         y = (x[0], *output, w[3])
         self._plain = [library.strided(*sizes, is_bfloat16) for sizes in (_image(x), _filter(w), _image(y))]
@@ -83,6 +83,7 @@ class Convolution:
         ]
         self._lock = threading.Lock()
         self._passes: dict[Kind, Callable[..., None]] = {}
+        self._alone: dict[Kind, Alone] = {}
         self._forward_pd = self._describe_forward()
         if is_bfloat16 and library.implementation(self._forward_pd).startswith(SLOW):
             raise OneDnnError("a convolution has a slow implementation only")
@@ -156,6 +157,18 @@ class Convolution:
         }
         return pd, {name: arrays[name] for name in kind.names}
 
+    def alone(self, kind: Kind) -> Alone:
+        """Return a pass for the thread that runs it, which others may run at the same time."""
+        with self._lock:
+            if kind not in self._alone:
+                with self.library.by_one_thread():
+                    pd, operands = self.described(kind, has_scratch=True)
+                    primitive = self.library.primitive(pd)
+                plain = {name: layout for name, (layout, _, _) in operands.items()}
+                wanted = {name: self.library.query(pd, query, n) for name, (_, query, n) in operands.items()}
+                self._alone[kind] = Alone(primitive, plain, wanted, self.library.scratchpad(pd))
+            return self._alone[kind]
+
     def _describe(
         self, name: str, *operands: ctypes.c_void_p | None, attributes: ctypes.c_void_p | None
     ) -> ctypes.c_void_p:
@@ -184,6 +197,19 @@ class Convolution:
             attributes,
         )
         return pd
+
+
+class Alone(NamedTuple):
+    """A pass for one thread, which gets the memory that it computes in.
+
+    Attributes:
+        plain, wanted: how operands lie, and how the library wants them. scratchpad: what it computes in.
+    """
+
+    primitive: ctypes.c_void_p
+    plain: dict[str, ctypes.c_void_p]
+    wanted: dict[str, ctypes.c_void_p]
+    scratchpad: ctypes.c_void_p
 
 
 class Kind(NamedTuple):

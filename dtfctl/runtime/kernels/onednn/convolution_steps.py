@@ -9,11 +9,11 @@ from typing import Any
 from dtfctl.runtime.kernels.into.registry import Spec
 from dtfctl.runtime.kernels.native import machine, tape
 from dtfctl.runtime.kernels.native.image import Image
-from dtfctl.runtime.kernels.native.tape import Part, Pool, Step, divided
+from dtfctl.runtime.kernels.native.tape import Part, Step, divided
 from dtfctl.runtime.kernels.onednn.convolution import Convolution, Kind
 from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError
 from dtfctl.runtime.kernels.onednn.passes import aligned
-from dtfctl.runtime.kernels.onednn.steps import executing
+from dtfctl.runtime.kernels.onednn.steps import executing, pool_of
 
 # What putting filters in order takes, or adding up what parts gave, of all.
 _SHARE = 0.02
@@ -45,8 +45,7 @@ def convolution_step(
     made = _Steps(convolution, kind, specs, places, code)
     entry, words, held = made.whole()
     library = convolution.library
-    pool = Pool(library.address("omp_set_num_threads"), library.threads(), True)
-    return Step(entry, words, specs, len(specs) - kind.results, pool=pool, cut=made.cut, held=held)
+    return Step(entry, words, specs, len(specs) - kind.results, pool=pool_of(library), cut=made.cut, held=held)
 
 
 class _Block:
@@ -58,18 +57,13 @@ class _Block:
 
     def __init__(self, convolution: Convolution, kind: Kind) -> None:
         library = convolution.library
-        with library.by_one_thread():
-            pd, operands = convolution.described(kind, has_scratch=True)
-            self.primitive = library.primitive(pd)
-        self.plain = {name: plain for name, (plain, _, _) in operands.items()}
-        self.wanted = {name: library.query(pd, query, index) for name, (_, query, index) in operands.items()}
+        primitive, self.plain, self.wanted, scratchpad = convolution.alone(kind)
         self.copied = [name for name in kind.names if not library.same(self.plain[name], self.wanted[name])]
         self.memories = {name: library.memory(wanted) for name, wanted in self.wanted.items()}
-        scratchpad = library.scratchpad(pd)
         self.scratch = aligned(library.nbytes(scratchpad))
         given = library.memory(scratchpad)
         library.point(given, self.scratch)
-        self.run = self.primitive, {**self.memories, "scratchpad": given}
+        self.run = primitive, {**self.memories, "scratchpad": given}
 
 
 class _Steps:
@@ -215,9 +209,7 @@ class _Steps:
         first, second = block.plain[name], block.wanted[name]
         if is_result:
             first, second = second, first
-        with self._library.by_one_thread():
-            primitive = self._library.reorder(first, second, adds)
-        return primitive, {"src": source, "dst": target}
+        return self._library.reorder_alone(first, second, adds), {"src": source, "dst": target}
 
 
 def _own(room: Any, is_written: bool) -> tuple[int, int, int, bool]:

@@ -78,6 +78,7 @@ class Library:
         self._streams = threading.local()
         self._lock = threading.Lock()
         self._layouts: list[ctypes.c_void_p] = []
+        self._reorders: dict[tuple[int, int, bool], ctypes.c_void_p] = {}
         self._point = self._declared("memory_set_data_handle", ctypes.c_void_p, ctypes.c_void_p)
         self._execute = self._declared(
             "primitive_execute", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
@@ -94,6 +95,11 @@ class Library:
         pause = getattr(self._dll, "omp_pause_resource_all", None)
         if pause is not None:
             on_idle(lambda: None if self.is_forked else pause(_PAUSE_SOFT))
+
+    @cached_property
+    def usual_threads(self) -> int:
+        """How many threads the library gives to a call, where nobody has set less for a while."""
+        return min(available(), granted())
 
     def threads(self) -> int:
         """Count the threads the library gives to what the calling thread wants."""
@@ -238,6 +244,15 @@ class Library:
         primitive = ctypes.c_void_p()
         self.call("primitive_create", ctypes.byref(primitive), pd)
         return primitive
+
+    def reorder_alone(self, source: ctypes.c_void_p, target: ctypes.c_void_p, adds: bool = False) -> ctypes.c_void_p:
+        """Return the primitive that does so by one thread, for any memory of these layouts."""
+        key = self.layout(source), self.layout(target), adds
+        found = self._reorders.get(key)
+        if found is None:
+            with self.by_one_thread():
+                found = self._reorders[key] = self.reorder(self.numbered(key[0]), self.numbered(key[1]), adds)
+        return found
 
     def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p, adds: bool = False) -> ctypes.c_void_p:
         """Make the primitive that copies from one layout to another, or adds to what is there."""

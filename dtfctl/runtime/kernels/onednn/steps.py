@@ -77,7 +77,12 @@ def product_step(
 
     entry, words, held = executed(made, 0)
     makes = {} if made.packed is None else {1: _Form(made.packed.form, matrix, made.packed)}
-    return Step(entry, words, specs, len(specs) - 1, makes, cut=cut, held=held)
+    return Step(entry, words, specs, len(specs) - 1, makes, pool_of(library), cut, held)
+
+
+def pool_of(library: Library) -> Pool:
+    """Return the library's threads: some of its primitives ask for them when they run, not when they are made."""
+    return Pool(library.address("omp_set_num_threads"), library.usual_threads, True)
 
 
 def executing(
@@ -187,7 +192,8 @@ class _Form:
 
     def __call__(self, value: Any) -> Any:
         factor = value.item()
-        if factor.array.shape != self.shape or factor.array.dtype != _FLOAT32:
+        # A forked process has none of the threads that putting it in order would wait for.
+        if factor.array.shape != self.shape or factor.array.dtype != _FLOAT32 or self.packed.library.is_forked:
             raise Unfit
         return self.packed.given(factor)
 
@@ -202,6 +208,5 @@ def gemm_step(library: Library, matrices: Matrices) -> Step | None:
     code = tape.image()
     if code is None:
         return None
-    pool = Pool(library.address("omp_set_num_threads"), library.threads(), True)
     head = [library.address("sgemm"), *(ord("T" if t else "N") for t in (matrices.ta, matrices.tb))]
-    return matrices.step(code, "gemm", head, pool, library)
+    return matrices.step(code, "gemm", head, pool_of(library), library)
