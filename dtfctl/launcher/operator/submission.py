@@ -29,6 +29,9 @@ from dtfctl.launcher.model import (
 from dtfctl.launcher.operator import controller_client, history, output
 from dtfctl.launcher.operator.controller_client import Connection
 
+BACK_S = 12.0
+"""How long the end of a job waits for its last lines from a host that does not answer: an agent that was killed is back
+in some seconds, of a machine with much other work."""
 FOLLOW_LOGS_S = 0.3
 NOTES_S = 0.5
 ENDING_S = 20.0
@@ -141,7 +144,7 @@ def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
             away_since = None
         elif away_since is None:
             away_since = time.monotonic()
-        if status.is_final and (batch.final or (away_since and time.monotonic() - away_since > output.AWAY_S)):
+        if status.is_final and (batch.final or (away_since and time.monotonic() - away_since > BACK_S)):
             yield JobEnded(status, lost_output=() if batch.final else batch.unreachable)
             return
         if not status.clients:
