@@ -76,6 +76,7 @@ from dtfctl.runtime.api._shared.nn import *
 from dtfctl.runtime.api._shared.quantization import *
 from dtfctl.runtime.api._shared.queues import *
 from dtfctl.runtime.api._shared.random import *
+from dtfctl.runtime.api._shared.shapes import *
 from dtfctl.runtime.api._shared.sparse import *
 from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.api._shared.strings import *
@@ -155,7 +156,6 @@ from dtfctl.runtime.framework.registries import (
 from dtfctl.runtime.framework.tensor_shape import (
     Dimension,
     TensorShape,
-    dimension_at_index,
     dimension_value,
 )
 from dtfctl.runtime.framework.tensor_util import is_tensor, make_ndarray, make_tensor_proto

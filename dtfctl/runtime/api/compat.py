@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.tensor_shape import dimension_at_index
+from dtfctl.runtime.api._shared.shapes import *
 
 v1: ModuleType
 """Set by `dtfctl.runtime`, which it is."""
