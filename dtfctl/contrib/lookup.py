@@ -34,7 +34,7 @@ __all__ = [
 
 
 class MutableHashTable(_MutableHashTable):
-    """A table that steps write to; `shared_name` changes nothing here."""
+    """A table that steps write to; those of one `shared_name` are one."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class MutableHashTable(_MutableHashTable):
         name: str = "MutableHashTable",
         checkpoint: bool = True,
     ) -> None:
-        super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
+        super().__init__(key_dtype, value_dtype, default_value, name, checkpoint, shared_name=shared_name)
 
 
 class MutableDenseHashTable(DenseHashTable):
-    """A table that steps write to, with keys set aside."""
+    """A table that steps write to, with keys set aside; those of one `shared_name` are one."""
 
     def __init__(
         self,
@@ -63,6 +63,5 @@ class MutableDenseHashTable(DenseHashTable):
         name: str = "MutableDenseHashTable",
         checkpoint: bool = True,
     ) -> None:
-        super().__init__(
-            key_dtype, value_dtype, default_value, empty_key, deleted_key, initial_num_buckets, name, checkpoint
-        )
+        given = (key_dtype, value_dtype, default_value, empty_key, deleted_key, initial_num_buckets)
+        super().__init__(*given, name, checkpoint, shared_name=shared_name)

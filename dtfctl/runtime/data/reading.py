@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,13 +94,22 @@ def make_batched_features_dataset(
     return dataset.prefetch(_AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
 
-def _rows(path: str, compression: str | None, **how: Any) -> Iterator[list[str]]:
-    if compression == "GZIP":
-        with gzip.open(path, "rt") as file:
-            yield from csv.reader(file, **how)
+def _rows(path: str, compression: str | None, encoding: str, **how: Any) -> Iterator[list[str]]:
+    """Read the rows of a file.
+
+    Raises:
+        ValueError: it is compressed otherwise than files of datasets may be.
+    """
+    if compression not in (None, "", "GZIP", "ZLIB"):
+        raise ValueError(f"compression_type must be GZIP, ZLIB or none, not {compression!r}")
+    if compression == "ZLIB":
+        with gfile.GFile(path, "rb") as file:
+            text: Any = io.StringIO(zlib.decompress(file.read()).decode(encoding), newline="")
     else:
-        with gfile.GFile(path, "r") as file:
-            yield from csv.reader(iter(file), **how)
+        opened = gzip.open if compression == "GZIP" else open
+        text = opened(path, "rt", encoding=encoding, newline="")
+    with text:
+        yield from csv.reader(text, **how)
 
 
 def _kind(text: str, na_value: str, so_far: Any) -> Any:
@@ -155,6 +166,7 @@ def make_csv_dataset(
         select_columns: names or numbers of the columns wanted; all where it is None.
         num_epochs: how often all is read; without an end where it is None.
         num_rows_for_inference: how many rows of the files are looked at; all where it is None.
+        encoding: of the names of columns; fields are bytes.
 
     Raises:
         ValueError: there is no such file, or a column is named that is not there, or twice.
@@ -169,7 +181,7 @@ def make_csv_dataset(
     if column_names is None:
         if not header:
             raise ValueError("Expected `column_names` or a header")
-        column_names = next(_rows(paths[0], compression_type, **how))
+        column_names = next(_rows(paths[0], compression_type, encoding, **how))
     names = list(column_names)
     if len(set(names)) != len(names):
         raise ValueError("Cannot have duplicate column names.")
@@ -180,7 +192,7 @@ def make_csv_dataset(
         kinds: list[Any] = [None] * len(names)
         seen = 0
         for path in paths:
-            for at, row in enumerate(_rows(path, compression_type, **how)):
+            for at, row in enumerate(_rows(path, compression_type, encoding, **how)):
                 if (header and at == 0) or (num_rows_for_inference is not None and seen >= num_rows_for_inference):
                     continue
                 kinds = [_kind(text, na_value, kind) for text, kind in zip(row, kinds, strict=True)]

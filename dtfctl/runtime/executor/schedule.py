@@ -175,13 +175,13 @@ def _with_late_updates(order: list[Node], graph: NodeGraph, may_block: Callable[
         after = place[update]
         ends = [at for at in (*(place[user] for user in touching if user in place), *waits) if at > after]
         before.setdefault(min(ends, default=len(order)), []).append(update)
-    moved = {update for late in before.values() for update in late}
-    return [
-        item
-        for i, node in enumerate((*order, None))
-        for item in (*before.get(i, ()), node)
-        if item is not None and (item is not node or node not in moved)
-    ]
+    moved = set(updates)
+    settled: list[Node] = []
+    for i, node in enumerate(order):
+        settled += before.get(i, ())
+        if node not in moved:
+            settled.append(node)
+    return settled + before.get(len(order), [])
 
 
 def _is_small(variable: Node) -> bool:

@@ -42,9 +42,11 @@ class MutableHashTable(lookup_ops.MutableHashTable):
         name: str = "MutableHashTable",
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
+        *,
+        shared_name: str | None = None,
     ) -> None:
         lookup_ops.require_shared(experimental_is_anonymous)
-        super().__init__(key_dtype, value_dtype, default_value, name=name)
+        super().__init__(key_dtype, value_dtype, default_value, shared_name, name)
         _keep(self, name, checkpoint)
 
     def lookup(  # type: ignore[override]  # as in TensorFlow
@@ -78,9 +80,12 @@ class DenseHashTable(lookup_ops.DenseHashTable):
         name: str = "MutableDenseHashTable",
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
+        *,
+        shared_name: str | None = None,
     ) -> None:
         lookup_ops.require_shared(experimental_is_anonymous)
-        super().__init__(key_dtype, value_dtype, default_value, empty_key, deleted_key, initial_num_buckets, name=name)
+        given = (key_dtype, value_dtype, default_value, empty_key, deleted_key, initial_num_buckets)
+        super().__init__(*given, shared_name, name)
         _keep(self, name, checkpoint)
 
     def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> Operation:

@@ -273,3 +273,14 @@ def test_tables_of_contrib_are_kept_in_checkpoints(tmp_path: Path) -> None:
         session.run(table.insert(tf.constant(["a"]), tf.constant([3], tf.int64)))
         path = tf.train.Saver().save(session, str(tmp_path / "m"))
     assert [n for n, _ in tf.train.list_variables(path)] == ["t-keys", "t-values"]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_tables_of_one_shared_name_are_one(dense: bool) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        if dense:
+            first, second = (lookup.MutableDenseHashTable(tf.int64, tf.float32, -1.0, 0, -1, None, "one") for _ in "ab")
+        else:
+            first, second = (lookup.MutableHashTable(tf.int64, tf.float32, -1.0, "one") for _ in "ab")
+        session.run(first.insert(tf.constant([7], tf.int64), [3.0]))
+        assert session.run(second.lookup(tf.constant([7, 8], tf.int64))).tolist() == [3.0, -1.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +287,21 @@ def test_tables_are_kept_in_checkpoints(tmp_path: Path) -> None:
         "words-keys",
         "words-values",
     ]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_names_of_columns_are_in_the_encoding_and_the_compression_asked_for(compression: str, tmp_path: Path) -> None:
+    text = "größe,y\n3,0\n5,1\n".encode("latin-1")
+    pack = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}[compression]
+    (tmp_path / "a.csv").write_bytes(pack(text))
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = tf.data.experimental.make_csv_dataset(
+            str(tmp_path / "a.csv"),
+            2,
+            num_epochs=1,
+            shuffle=False,
+            compression_type=compression or None,
+            encoding="latin-1",
+        )
+        found = session.run(tf.data.make_one_shot_iterator(dataset).get_next())
+    assert {name: column.tolist() for name, column in found.items()} == {"größe": [3, 5], "y": [0, 1]}

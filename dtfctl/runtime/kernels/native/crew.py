@@ -12,6 +12,7 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -47,10 +48,9 @@ class Crew:
         self.words[ALIVE] = 1
         entry, self._held = machine.entry(code, "serve")
         serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(entry)
-        at = self.words.ctypes.data
-        self._threads = [guard.once(partial(serve, at, n + 1), name=f"lane-{n + 1}") for n in range(threads)]
         self._left: list[Job] = []
-        _KEPT.append((self.words, self._held))
+        lanes = range(1, threads + 1)
+        self._threads = [guard.once(partial(self._serve, serve, lane), name=f"lane-{lane}") for lane in lanes]
         for n, thread in enumerate(self._threads):
             try:
                 thread.start()
@@ -61,7 +61,11 @@ class Crew:
         os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.end)
 
-    def publishes(self, owner: Any, job: Job) -> None:
+    def _serve(self, serve: Callable[[int, int], None], lane: int) -> None:
+        """Run a lane; the thread holds all that it reads, also one that is in a part which does not end."""
+        serve(self.words.ctypes.data, lane)
+
+    def keep(self, owner: Any, job: Job) -> None:
         """Let a job be as long as its owner is, or one of the threads looks at it."""
         weakref.finalize(owner, self._left.append, job)
         left = list(self._left)
@@ -85,14 +89,9 @@ class Crew:
                 thread.join(0.01 / len(self._threads))
             if not any(thread.is_alive() for thread in self._threads):
                 return
-        # One is in a part that does not end: what it runs and looks at stays as long as the process.
-        for held in (self.words, self._held, self._left):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
 
 _LOCK = threading.Lock()
-# What threads read stays, also if making a crew fails half way.
-_KEPT: list[Any] = []
 _crew: Crew | None = None
 
 

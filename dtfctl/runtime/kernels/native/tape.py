@@ -285,7 +285,7 @@ class Tape:
             rate = self._table[:, LEAST].sum() / self._least
             set_threads = next((pool.set_threads for pool in self._pools if pool.is_threads_own), 0)
             job, workers = Job(self._table_of(parts), lanes, set_threads, rate), crew(self._code, rate)
-            workers.publishes(self, job)
+            workers.keep(self, job)
             in_lanes = [workers.words.ctypes.data, job.address]
             held += [list(parts), job, workers]
         pools = self._pools + [Pool(0, 0, False)] * (machine.TAPE_POOLS - len(self._pools))
